@@ -1,0 +1,2 @@
+//! The `pervade` command.
+fn main() {}

@@ -1,0 +1,86 @@
+//! Whole-table facts: finiteness, range, checksum.
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::dataset::{Dataset, Values};
+use crate::{Error, Result};
+
+impl Dataset {
+    /// Smallest and largest value; absent entries of sparse rows count as zero.
+    pub fn range(&self) -> (f64, f64) {
+        fn of(values: impl Iterator<Item = f64>) -> (f64, f64) {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)))
+        }
+        match self.values() {
+            Values::U8(v) => of(v.iter().map(|&x| f64::from(x))),
+            Values::F16(v) => of(v.iter().map(|&x| x.to_f64())),
+            Values::F32(v) => of(v.iter().map(|&x| f64::from(x))),
+            Values::F64(v) => of(v.iter().copied()),
+            Values::Csr(csr) => {
+                let (low, high) = of(csr.values().iter().map(|&x| f64::from(x)));
+                let full = csr.n_entries() == self.n_rows() * self.n_columns();
+                if full { (low, high) } else { (low.min(0.0), high.max(0.0)) }
+            }
+        }
+    }
+
+    /// A fingerprint of shape and values, to tell whether a checkpoint belongs to this table.
+    pub fn checksum(&self) -> String {
+        let mut hash = Xxh3::new();
+        hash.update(&(self.n_rows() as u64).to_le_bytes());
+        hash.update(&(self.n_columns() as u64).to_le_bytes());
+        match self.values() {
+            Values::U8(v) => hash.update(v),
+            Values::F16(v) => hash.update(bytemuck::cast_slice(v)),
+            Values::F32(v) => hash.update(bytemuck::cast_slice(v)),
+            Values::F64(v) => hash.update(bytemuck::cast_slice(v)),
+            Values::Csr(csr) => {
+                for i in 0..csr.n_rows() {
+                    let (columns, values) = csr.row(i);
+                    hash.update(&(columns.len() as u64).to_le_bytes());
+                    hash.update(bytemuck::cast_slice(columns));
+                    hash.update(bytemuck::cast_slice(values));
+                }
+            }
+        }
+        format!("xxh3-128:{:032x}", hash.digest128())
+    }
+
+    /// Refuses NaN and infinities: how many there are and where the first one is.
+    pub(super) fn check_finite(&self) -> Result<()> {
+        let d = self.n_columns();
+        let bad = match self.values() {
+            Values::U8(_) => None,
+            Values::F16(v) => first_bad(v.iter().map(|x| x.to_f64())),
+            Values::F32(v) => first_bad(v.iter().map(|&x| f64::from(x))),
+            // A double beyond the range of a single would become infinite in a batch.
+            Values::F64(v) => first_bad(v.iter().map(|&x| f64::from(x as f32))),
+            Values::Csr(csr) => first_bad(csr.values().iter().map(|&x| f64::from(x))),
+        };
+        let Some((first, value, count)) = bad else { return Ok(()) };
+        let (row, column) = match self.values() {
+            Values::Csr(csr) => csr.place_of_entry(first),
+            _ => (first / d, first % d),
+        };
+        let column =
+            self.column_names().map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
+        Err(Error::data(
+            self.source(),
+            format!("{count} values are not finite numbers; the first is {value} in row {row}, column {column} (counted from 0)"),
+        )
+        .with_hint("remove those rows or fill in the values first"))
+    }
+}
+
+/// Index and value of the first value that is not finite, and how many there are.
+fn first_bad(values: impl Iterator<Item = f64>) -> Option<(usize, f64, usize)> {
+    let mut found = None;
+    let mut count = 0;
+    for (i, x) in values.enumerate() {
+        if !x.is_finite() {
+            count += 1;
+            found.get_or_insert((i, x));
+        }
+    }
+    found.map(|(i, x)| (i, x, count))
+}

@@ -1,0 +1,245 @@
+//! Rows without labels, in the type they came in.
+
+use std::ops::Deref;
+
+use half::f16;
+
+use crate::compute::Mapped;
+use crate::{Error, Result};
+
+/// An N x D table. There is no place for labels in it.
+#[derive(Debug)]
+pub struct Dataset {
+    n_rows: usize,
+    n_columns: usize,
+    values: Values,
+    column_names: Option<Vec<String>>,
+    image: Option<ImageShape>,
+    source: String,
+}
+
+/// The numbers of a table, row by row, in the type they were stored in.
+#[derive(Debug)]
+pub enum Values {
+    /// Bytes; images mostly.
+    U8(Array<u8>),
+    /// Half precision.
+    F16(Array<f16>),
+    /// Single precision.
+    F32(Array<f32>),
+    /// Double precision; used as single when batches are made.
+    F64(Array<f64>),
+    /// Sparse rows.
+    Csr(Csr),
+}
+
+/// Numbers that are owned or that lie in a mapped file.
+#[derive(Debug)]
+pub enum Array<T> {
+    /// In memory.
+    Owned(Vec<T>),
+    /// In a file mapped into memory.
+    Mapped(Mapped<T>),
+}
+
+impl<T: bytemuck::Pod> Deref for Array<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Array::Owned(values) => values,
+            Array::Mapped(mapped) => mapped.as_slice(),
+        }
+    }
+}
+
+impl<T> From<Vec<T>> for Array<T> {
+    fn from(values: Vec<T>) -> Self {
+        Array::Owned(values)
+    }
+}
+
+/// Compressed sparse rows: the entries of row i are `starts[i]..starts[i + 1]`.
+///
+/// Columns rise strictly within a row; `Csr::new` checks it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Csr {
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// Height, width and channels of the pictures that the rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageShape {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// One for grey, three for colour (interleaved).
+    pub channels: usize,
+}
+
+impl Csr {
+    /// Sparse rows over `n_columns` columns, checked: starts rise from zero to the number of
+    /// entries, columns rise strictly within each row and lie below `n_columns`.
+    pub fn new(starts: Vec<usize>, columns: Vec<u32>, values: Vec<f32>, n_columns: usize) -> Result<Self> {
+        let broken = |what: String| Err(Error::data("sparse rows", what));
+        if starts.first() != Some(&0)
+            || starts.last() != Some(&columns.len())
+            || columns.len() != values.len()
+        {
+            return broken(format!(
+                "row starts end at {:?}, but there are {} columns and {} values",
+                starts.last(),
+                columns.len(),
+                values.len()
+            ));
+        }
+        for (row, pair) in starts.windows(2).enumerate() {
+            if pair[0] > pair[1] || pair[1] > columns.len() {
+                return broken(format!("row {row} ends before it starts ({} > {})", pair[0], pair[1]));
+            }
+            let row_columns = &columns[pair[0]..pair[1]];
+            if let Some(&last) = row_columns.last().filter(|&&c| c as usize >= n_columns) {
+                return broken(format!("row {row} has column {last}, the table has {n_columns}"));
+            }
+            if row_columns.windows(2).any(|c| c[0] >= c[1]) {
+                return broken(format!("the columns of row {row} do not rise"));
+            }
+        }
+        Ok(Self { starts, columns, values })
+    }
+
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Number of stored entries.
+    pub fn n_entries(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Columns and values of row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> (&[u32], &[f32]) {
+        let range = self.starts[i]..self.starts[i + 1];
+        (&self.columns[range.clone()], &self.values[range])
+    }
+
+    /// Row and column of the stored entry numbered `entry`.
+    pub(super) fn place_of_entry(&self, entry: usize) -> (usize, usize) {
+        (self.starts.partition_point(|&start| start <= entry) - 1, self.columns[entry] as usize)
+    }
+
+    /// All stored values.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+}
+
+impl Values {
+    fn len(&self) -> Option<usize> {
+        match self {
+            Values::U8(v) => Some(v.len()),
+            Values::F16(v) => Some(v.len()),
+            Values::F32(v) => Some(v.len()),
+            Values::F64(v) => Some(v.len()),
+            Values::Csr(_) => None,
+        }
+    }
+}
+
+impl Dataset {
+    /// A table from its numbers. Every number must be finite; the first that is not is named.
+    pub fn new(n_rows: usize, n_columns: usize, values: Values, source: impl Into<String>) -> Result<Self> {
+        let source = source.into();
+        let fits = match &values {
+            Values::Csr(csr) => csr.n_rows() == n_rows,
+            dense => dense.len() == n_rows.checked_mul(n_columns),
+        };
+        if !fits {
+            return Err(Error::data(
+                &source,
+                format!("the numbers do not fill {n_rows} rows x {n_columns} columns"),
+            ));
+        }
+        if n_rows == 0 || n_columns == 0 {
+            return Err(Error::data(
+                &source,
+                format!("the table is empty: {n_rows} rows x {n_columns} columns"),
+            ));
+        }
+        let data = Self { n_rows, n_columns, values, column_names: None, image: None, source };
+        data.check_finite()?;
+        Ok(data)
+    }
+
+    /// A dense table of single-precision numbers, row by row.
+    pub fn from_rows(n_rows: usize, n_columns: usize, values: Vec<f32>) -> Result<Self> {
+        Self::new(n_rows, n_columns, Values::F32(values.into()), "rows in memory")
+    }
+
+    /// The same table with names for its columns.
+    pub fn with_column_names(mut self, names: Vec<String>) -> Self {
+        debug_assert_eq!(names.len(), self.n_columns);
+        self.column_names = Some(names);
+        self
+    }
+
+    /// The same table with the shape of the pictures that its rows are.
+    pub fn with_image(mut self, image: ImageShape) -> Self {
+        debug_assert_eq!(image.height * image.width * image.channels, self.n_columns);
+        self.image = Some(image);
+        self
+    }
+
+    /// Number of rows, N.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// Number of columns, D.
+    pub fn n_columns(&self) -> usize {
+        self.n_columns
+    }
+
+    /// The numbers.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Names of the columns, where the file had them.
+    pub fn column_names(&self) -> Option<&[String]> {
+        self.column_names.as_deref()
+    }
+
+    /// The shape of the pictures, where the rows are pictures.
+    pub fn image(&self) -> Option<ImageShape> {
+        self.image
+    }
+
+    /// Where the table came from, for messages.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Writes row `i` as single-precision numbers into `out`, unprepared.
+    #[inline]
+    pub fn row_into(&self, i: usize, out: &mut [f32]) {
+        let range = i * self.n_columns..(i + 1) * self.n_columns;
+        match &self.values {
+            Values::U8(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = f32::from(x)),
+            Values::F16(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = x.to_f32()),
+            Values::F32(v) => out.copy_from_slice(&v[range]),
+            Values::F64(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = x as f32),
+            Values::Csr(csr) => {
+                out.fill(0.0);
+                let (columns, values) = csr.row(i);
+                columns.iter().zip(values).for_each(|(&c, &x)| out[c as usize] = x);
+            }
+        }
+    }
+}

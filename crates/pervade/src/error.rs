@@ -1,0 +1,134 @@
+//! One error type for the crate: what went wrong, where, which value, and what to do about it.
+
+use std::path::Path;
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. The text says what and where; [`Error::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A data or label file that cannot be used.
+    #[error("`{place}`: {problem}")]
+    Data {
+        /// The file, and inside it the array, row or column.
+        place: String,
+        /// What is wrong there, with the value.
+        problem: String,
+        /// What to do, or empty.
+        hint: String,
+    },
+    /// A setting out of its range, or one that does not fit the data.
+    #[error("`{name}` is {value}, {must}")]
+    Setting {
+        /// The setting as the user types it.
+        name: String,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        must: String,
+        /// What to do, or empty.
+        hint: String,
+    },
+    /// A model or checkpoint file that cannot be used.
+    #[error("`{place}`: {problem}")]
+    Model {
+        /// The file.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do, or empty.
+        hint: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {action} `{place}`: {source}")]
+    Io {
+        /// What was tried: "read", "write", "create".
+        action: &'static str,
+        /// On which file.
+        place: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The compute device cannot do what was asked.
+    #[error("{problem}")]
+    Device {
+        /// What is wrong.
+        problem: String,
+        /// What to do, or empty.
+        hint: String,
+    },
+    /// The numbers stopped being numbers during training.
+    #[error("{stage} diverged in epoch {epoch}: the loss is {loss}")]
+    Diverged {
+        /// The stage.
+        stage: &'static str,
+        /// The epoch, counted from one.
+        epoch: usize,
+        /// The loss that was seen.
+        loss: f64,
+    },
+    /// The observer asked to stop; the checkpoint, if any, holds the state.
+    #[error("interrupted in {stage}, epoch {epoch}")]
+    Interrupted {
+        /// The stage that was running.
+        stage: &'static str,
+        /// The last epoch that was finished.
+        epoch: usize,
+    },
+}
+
+impl Error {
+    /// A problem with a data file.
+    pub fn data(place: impl ToString, problem: impl Into<String>) -> Self {
+        Error::Data { place: place.to_string(), problem: problem.into(), hint: String::new() }
+    }
+
+    /// A problem with a setting: name as typed, value given, and what it must be.
+    pub fn setting(name: impl ToString, value: impl ToString, must: impl Into<String>) -> Self {
+        Error::Setting {
+            name: name.to_string(),
+            value: value.to_string(),
+            must: must.into(),
+            hint: String::new(),
+        }
+    }
+
+    /// A problem with a model or checkpoint file.
+    pub fn model(place: impl ToString, problem: impl Into<String>) -> Self {
+        Error::Model { place: place.to_string(), problem: problem.into(), hint: String::new() }
+    }
+
+    /// An operating-system error on a file.
+    pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Error::Io { action, place: path.display().to_string(), source }
+    }
+
+    /// The same error with a line of advice.
+    pub fn with_hint(mut self, advice: impl Into<String>) -> Self {
+        match &mut self {
+            Error::Data { hint, .. }
+            | Error::Setting { hint, .. }
+            | Error::Model { hint, .. }
+            | Error::Device { hint, .. } => *hint = advice.into(),
+            Error::Io { .. } | Error::Diverged { .. } | Error::Interrupted { .. } => {}
+        }
+        self
+    }
+
+    /// What to do about it, when there is something to say.
+    pub fn hint(&self) -> Option<&str> {
+        let hint = match self {
+            Error::Data { hint, .. }
+            | Error::Setting { hint, .. }
+            | Error::Model { hint, .. }
+            | Error::Device { hint, .. } => hint.as_str(),
+            Error::Diverged { .. } => {
+                "lower the learning rate, or prepare the data with `--prepare standardise`"
+            }
+            Error::Interrupted { .. } => "the same command with `--resume` continues from the checkpoint",
+            Error::Io { .. } => "",
+        };
+        (!hint.is_empty()).then_some(hint)
+    }
+}

@@ -1,0 +1,8 @@
+//! Clustering by Variational Deep Embedding.
+
+pub mod compute;
+pub mod data;
+mod error;
+pub mod seed;
+
+pub use error::{Error, Result};
