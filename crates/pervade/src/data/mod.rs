@@ -2,5 +2,7 @@
 
 mod checks;
 mod dataset;
+mod prepare;
 
 pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
+pub use prepare::{PrepareKind, Preparation};
