@@ -249,8 +249,11 @@ fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
     let (low, high) = (low as f32, high as f32);
     let advise = "use `--prepare row-norm` or `--prepare none`";
     if low == high || !(high - low).is_finite() || high - low < f32::MIN_POSITIVE {
-        return Err(Error::data(data.source(), format!("values from {low} to {high} cannot be scaled to [0, 1]"))
-            .with_hint(if low == high { "a table of one value has no clusters" } else { advise }));
+        return Err(Error::data(
+            data.source(),
+            format!("values from {low} to {high} cannot be scaled to [0, 1]"),
+        )
+        .with_hint(if low == high { "a table of one value has no clusters" } else { advise }));
     }
     if low == 0.0 {
         return Ok((Vec::new(), vec![scale_to_one(high)]));
@@ -382,7 +385,10 @@ mod tests {
                 let mut out = vec![0.0; 3];
                 let factor = p.sparse_row_factor(csr, i);
                 let (columns, values) = csr.row(i);
-                columns.iter().zip(values).for_each(|(&c, &x)| out[c as usize] = p.sparse_entry(c, x, factor));
+                columns
+                    .iter()
+                    .zip(values)
+                    .for_each(|(&c, &x)| out[c as usize] = p.sparse_entry(c, x, factor));
                 assert_eq!(out, row(&p, &data, i), "{kind} row {i}");
             }
         }
@@ -416,7 +422,9 @@ mod tests {
         let text = serde_json::to_string(&p).unwrap();
         assert!(text.contains("\"kind\":\"unit\""), "{text}");
         assert_eq!(serde_json::from_str::<Preparation>(&text).unwrap(), p);
-        assert!(serde_json::from_str::<Preparation>(&text.replace("\"n_columns\":2", "\"n_columns\":3")).is_err());
+        assert!(
+            serde_json::from_str::<Preparation>(&text.replace("\"n_columns\":2", "\"n_columns\":3")).is_err()
+        );
         assert!(serde_json::from_str::<Preparation>(&text.replace("\"kind\"", "\"x\":1,\"kind\"")).is_err());
         for kind in PrepareKind::ALL {
             assert_eq!(kind.name().parse::<PrepareKind>().unwrap(), kind);
