@@ -3,6 +3,10 @@
 pub mod compute;
 pub mod data;
 mod error;
+pub mod graph;
+pub mod metrics;
+pub mod mixture;
+mod parallel;
 pub mod seed;
 
 pub use error::{Error, Result};
