@@ -279,7 +279,7 @@ impl Settings {
         })
     }
 
-    fn check_ranges(&self) -> Result<()> {
+    pub(crate) fn check_ranges(&self) -> Result<()> {
         at_least("samples", self.samples, 1)?;
         at_least("latents", self.latents, 1)?;
         at_least("hidden (number of layers)", self.hidden.len(), 1)?;

@@ -5,6 +5,7 @@
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
 pub mod cpu;
+pub(crate) mod host_simd;
 mod mapped;
 mod params;
 
@@ -36,7 +37,8 @@ pub enum Activation {
 }
 
 /// log p(x|z) from the decoder's output.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Likelihood {
     /// Data in [0, 1]; the output o is a logit: sum of x o - softplus(o).
     Bernoulli,
