@@ -7,6 +7,7 @@ pub mod graph;
 pub mod metrics;
 pub mod mixture;
 mod parallel;
+mod rows;
 pub mod seed;
 
 pub use error::{Error, Result};
