@@ -4,7 +4,8 @@ use std::time::Instant;
 
 fn main() {
     let b = 100;
-    let layers = [[784, 500], [500, 500], [500, 2000], [2000, 20], [10, 2000], [2000, 500], [500, 500], [500, 784]];
+    let layers =
+        [[784, 500], [500, 500], [500, 2000], [2000, 20], [10, 2000], [2000, 500], [500, 500], [500, 784]];
     for isa in [Isa::Avx512, Isa::Avx2] {
         let mut total = [0.0f64; 3];
         for [i, o] in layers {
@@ -26,10 +27,27 @@ fn main() {
                 best
             };
             let g = 2e-9 * (b * i * o) as f64;
-            let t0 = time(0, &mut || product(isa, View::new(&x, b, i), View::new(&w, i, o), Epilogue::BiasRelu(&bias), &mut y));
-            let t1 = time(1, &mut || product(isa, View::new(&y, b, o), View::new(&w, i, o).transposed(), Epilogue::Mask(&x), &mut dx));
-            let t2 = time(2, &mut || product(isa, View::new(&x, b, i).transposed(), View::new(&y, b, o), Epilogue::Store, &mut dw));
-            println!("{isa:?} {i}x{o}: forward {:.0} input {:.0} weight {:.0} GFLOP/s", g / t0, g / t1, g / t2);
+            let t0 = time(0, &mut || {
+                product(isa, View::new(&x, b, i), View::new(&w, i, o), Epilogue::BiasRelu(&bias), &mut y)
+            });
+            let t1 = time(1, &mut || {
+                product(
+                    isa,
+                    View::new(&y, b, o),
+                    View::new(&w, i, o).transposed(),
+                    Epilogue::Mask(&x),
+                    &mut dx,
+                )
+            });
+            let t2 = time(2, &mut || {
+                product(isa, View::new(&x, b, i).transposed(), View::new(&y, b, o), Epilogue::Store, &mut dw)
+            });
+            println!(
+                "{isa:?} {i}x{o}: forward {:.0} input {:.0} weight {:.0} GFLOP/s",
+                g / t0,
+                g / t1,
+                g / t2
+            );
         }
         println!("{isa:?} ms: {:?}", total.map(|t| t * 1e3));
     }

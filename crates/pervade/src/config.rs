@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{Gamma, Likelihood};
-use crate::data::{Dataset, PrepareKind, Preparation};
+use crate::data::{Dataset, Preparation, PrepareKind};
 use crate::{Error, Result};
 
 /// A named set of values for the settings below.
@@ -256,15 +256,19 @@ impl Settings {
         let n_components = self.check_components(n, n_clusters)?;
         let (low, high) = data.range();
         if low == high {
-            return Err(Error::data(data.source(), format!("every value is {low}: there is nothing to cluster"))
-                .with_hint("check that the right array or columns were read"));
+            return Err(Error::data(
+                data.source(),
+                format!("every value is {low}: there is nothing to cluster"),
+            )
+            .with_hint("check that the right array or columns were read"));
         }
         let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
         let preparation = Preparation::fit(kind, data)?;
         let likelihood = self.check_likelihood(data, &preparation)?;
         let steps = |batch: usize| (n / batch.min(n)).max(1);
-        let pretrain_epochs =
-            self.pretrain_epochs.unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 100));
+        let pretrain_epochs = self
+            .pretrain_epochs
+            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 100));
         let epochs = self.epochs.unwrap_or_else(|| JOINT_STEPS.div_ceil(steps(self.batch)).clamp(10, 40));
         Ok(CheckedSettings {
             batch: self.batch.min(n),
@@ -302,14 +306,20 @@ impl Settings {
         const MOST: usize = 1 << 16;
         let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
         if widest > MOST {
-            return Err(Error::setting("hidden, latents or samples", widest, format!("must be at most {MOST}")));
+            return Err(Error::setting(
+                "hidden, latents or samples",
+                widest,
+                format!("must be at most {MOST}"),
+            ));
         }
         Ok(())
     }
 
     fn check_clusters(&self, n: usize) -> Result<Option<usize>> {
         match self.clusters {
-            Clusters::Auto if n < 3 => Err(Error::setting("clusters", "auto", format!("but there are only {n} rows"))),
+            Clusters::Auto if n < 3 => {
+                Err(Error::setting("clusters", "auto", format!("but there are only {n} rows")))
+            }
             Clusters::Auto => Ok(None),
             Clusters::Fixed(k) => {
                 at_least("clusters", k, 2)?;

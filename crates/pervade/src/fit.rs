@@ -72,7 +72,9 @@ pub fn fit<D: Device>(
             start_mixture(&run, &mut pack, observer, &mut save)?;
         }
         train(&run, &mut pack, observer, &mut save)?;
-        for ((record, best), values) in pack.state.records.into_iter().zip(pack.state.best).zip(pack.best_values) {
+        for ((record, best), values) in
+            pack.state.records.into_iter().zip(pack.state.best).zip(pack.best_values)
+        {
             finished.push((Finished { record, groups: best.groups }, values));
         }
         checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
@@ -102,12 +104,14 @@ fn choose<D: Device>(run: &Run<'_, D>, checksum: String, finished: Vec<(Finished
         Choice::Modularity => record.kept_state().map_or(f64::NEG_INFINITY, |state| state.modularity),
     };
     let restarts: Vec<RestartRecord> = finished.iter().map(|(finished, _)| finished.record.clone()).collect();
-    let chosen = (1..restarts.len()).fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
+    let chosen = (1..restarts.len())
+        .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
     let mut assignments = Vec::new();
     let mut model = None;
     for (i, (Finished { record, groups }, values)) in finished.into_iter().enumerate() {
         let checksum = checksum.clone();
-        let vade = Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, groups, record);
+        let vade =
+            Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, groups, record);
         assignments.push(vade.assign(run.device, run.data)?.clusters);
         if i == chosen {
             model = Some(vade);

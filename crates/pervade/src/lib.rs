@@ -12,6 +12,7 @@ pub mod model;
 pub mod nn;
 mod parallel;
 pub mod record;
+mod rows;
 pub mod seed;
 pub mod train;
 

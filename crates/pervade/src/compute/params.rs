@@ -18,7 +18,12 @@ pub struct Matrix<B> {
 
 impl<B> Matrix<B> {
     /// Zeros on `device`.
-    pub fn zeros<D: Device<Buffer = B>>(device: &D, restarts: usize, rows: usize, columns: usize) -> Result<Self> {
+    pub fn zeros<D: Device<Buffer = B>>(
+        device: &D,
+        restarts: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<Self> {
         Ok(Self { data: device.zeros(restarts * rows * columns)?, restarts, rows, columns })
     }
 

@@ -4,7 +4,7 @@
 //! where rows lie close together far from the origin.
 
 use crate::compute::host_simd::{Kernel, run_widest};
-use crate::mixture::check_latents;
+use crate::rows::{check_latents, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -71,12 +71,7 @@ impl Graph {
                 format!("row {} has {:e}, too large for a distance", place / n_latent, latents[place]);
             return Err(Error::data("latents", problem));
         }
-        let mut rows: Vec<u32> = if n_nodes == n_rows {
-            (0..n_rows as u32).collect()
-        } else {
-            (0..n_nodes).map(|i| key.permute(i, n_rows, 0) as u32).collect()
-        };
-        rows.sort_unstable();
+        let rows = sample_rows(n_rows, n_nodes, key);
         let n_neighbours = options.neighbours.min(n_nodes - 1);
         let points = Points::new(latents, n_latent, &rows);
         let neighbours = (0..n_nodes.div_ceil(TASK_QUERIES))

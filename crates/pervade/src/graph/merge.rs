@@ -1,7 +1,7 @@
 //! Greedy merging of many parts to few groups, by modularity or by Ward's criterion.
 
 use super::{Graph, PartGraph};
-use crate::mixture::check_latents;
+use crate::rows::check_latents;
 use crate::{Error, Result};
 
 /// Where modularity stops rising at more than this many times K groups, K is a coarser level than

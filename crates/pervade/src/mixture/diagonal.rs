@@ -1,8 +1,8 @@
 //! A mixture of Gaussians with diagonal covariance, and what it says about rows.
 
 use super::block::Components;
-use super::check_latents;
 use crate::parallel::collect_rows;
+use crate::rows::check_latents;
 use crate::{Error, Result};
 
 /// p(z) = sum_m w_m N(z; mu_m, diag s2_m).

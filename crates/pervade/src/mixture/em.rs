@@ -1,9 +1,10 @@
 //! Expectation maximisation for a diagonal mixture (Dempster, Laird and Rubin, 1977).
 
+use super::DiagonalMixture;
 use super::block::Moments;
 use super::kmeans::{check_components, column_means, lloyd};
-use super::{DiagonalMixture, check_latents};
 use crate::parallel::map_chunks;
+use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
 

@@ -4,9 +4,9 @@
 //! the arithmetic of [`super::block`].
 
 use super::block::{Components, Moments};
-use super::check_latents;
 use super::diagonal::highest;
 use crate::parallel::{collect_rows, map_chunks};
+use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
 

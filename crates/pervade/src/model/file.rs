@@ -35,7 +35,8 @@ impl Vade {
             tensors.push(Named::shaped(name.clone(), shape, values));
         }
         tensors.push(Named::whole(GROUPS, self.groups.clone()));
-        let json = serde_json::to_string(&self.metadata).map_err(|e| Error::model("model file", e.to_string()))?;
+        let json =
+            serde_json::to_string(&self.metadata).map_err(|e| Error::model("model file", e.to_string()))?;
         named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))
     }
 
@@ -48,14 +49,17 @@ impl Vade {
     /// Reads a model from a file's bytes; `path` is for messages.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let not_ours = |what: String| {
-            Error::model(path.display(), format!("not a pervade model: {what}"))
-                .with_hint("models are written by `pervade fit --out FILE.pervade`; the file may be cut short")
+            Error::model(path.display(), format!("not a pervade model: {what}")).with_hint(
+                "models are written by `pervade fit --out FILE.pervade`; the file may be cut short",
+            )
         };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| not_ours(e.to_string()))?;
         let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
-        let json = entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
+        let json =
+            entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
         check_format(path, json)?;
-        let metadata: Metadata = serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
+        let metadata: Metadata =
+            serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
         check_sizes(&metadata).map_err(&not_ours)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| not_ours(e.to_string()))?;
         Self::from_tensors(path, metadata, &tensors)
@@ -66,12 +70,16 @@ impl Vade {
         let n_outputs = metadata.likelihood.n_outputs(d);
         // The table of slices is a few numbers; the buffer is made after every size was compared
         // with the arrays that are really there.
-        let architecture = Architecture::new(d, &settings.hidden, settings.latents, n_outputs, metadata.n_components);
+        let architecture =
+            Architecture::new(d, &settings.hidden, settings.latents, n_outputs, metadata.n_components);
         for (name, slot) in architecture.layout.slots() {
             let shape = shape_of(path, tensors, name)?;
             let expected = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
             if shape != expected {
-                return Err(Error::model(path.display(), format!("`{name}` is {shape:?}, expected {expected:?}")));
+                return Err(Error::model(
+                    path.display(),
+                    format!("`{name}` is {shape:?}, expected {expected:?}"),
+                ));
             }
         }
         let mut values = vec![0.0; architecture.layout.len()];
@@ -95,14 +103,15 @@ impl Vade {
 
 /// A newer format is refused before its metadata is read: its fields may mean something else.
 fn check_format(path: &Path, json: &str) -> Result<()> {
-    let value: serde_json::Value =
-        serde_json::from_str(json).map_err(|e| Error::model(path.display(), format!("not a pervade model: {e}")))?;
+    let value: serde_json::Value = serde_json::from_str(json)
+        .map_err(|e| Error::model(path.display(), format!("not a pervade model: {e}")))?;
     match value.get("format").and_then(|f| f.as_str()) {
         Some(FORMAT) => Ok(()),
-        Some(other) if other.starts_with(FAMILY) => {
-            Err(Error::model(path.display(), format!("its format is `{other}`, this program reads `{FORMAT}`"))
-                .with_hint("it was written by another version of pervade: update pervade"))
-        }
+        Some(other) if other.starts_with(FAMILY) => Err(Error::model(
+            path.display(),
+            format!("its format is `{other}`, this program reads `{FORMAT}`"),
+        )
+        .with_hint("it was written by another version of pervade: update pervade")),
         other => Err(Error::model(path.display(), format!("not a pervade model: its format is {other:?}"))),
     }
 }

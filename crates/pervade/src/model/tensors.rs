@@ -43,7 +43,11 @@ pub(crate) fn named_tensors(tensors: &[Named], metadata: HashMap<String, String>
     let fail = |e: safetensors::SafeTensorError| Error::model("model file", e.to_string());
     let views = tensors
         .iter()
-        .map(|t| TensorView::new(t.dtype, t.shape.clone(), &t.bytes).map(|view| (t.name.as_str(), view)).map_err(fail))
+        .map(|t| {
+            TensorView::new(t.dtype, t.shape.clone(), &t.bytes)
+                .map(|view| (t.name.as_str(), view))
+                .map_err(fail)
+        })
         .collect::<Result<Vec<_>>>()?;
     serialize(views, Some(metadata)).map_err(fail)
 }
@@ -52,7 +56,10 @@ fn view<'t>(path: &Path, tensors: &'t SafeTensors<'_>, name: &str, dtype: Dtype)
     let missing = |_| Error::model(path.display(), format!("`{name}` is missing"));
     let view = tensors.tensor(name).map_err(missing)?;
     if view.dtype() != dtype {
-        return Err(Error::model(path.display(), format!("`{name}` is {:?}, expected {dtype:?}", view.dtype())));
+        return Err(Error::model(
+            path.display(),
+            format!("`{name}` is {:?}, expected {dtype:?}", view.dtype()),
+        ));
     }
     Ok(view)
 }

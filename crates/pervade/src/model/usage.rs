@@ -155,9 +155,13 @@ impl Vade {
             let start = rows.len();
             match self.metadata.likelihood {
                 Likelihood::Bernoulli => {
-                    rows.extend(output.iter().map(|&o| crate::compute::cpu::math::softplus_and_logistic(o).1));
+                    rows.extend(
+                        output.iter().map(|&o| crate::compute::cpu::math::softplus_and_logistic(o).1),
+                    );
                 }
-                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => rows.extend_from_slice(&output[..d]),
+                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
+                    rows.extend_from_slice(&output[..d])
+                }
             }
             self.metadata.preparation.undo(&mut rows[start..]);
         }

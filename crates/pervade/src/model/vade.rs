@@ -104,7 +104,12 @@ impl Vade {
     }
 
     /// Adds what is known once all restarts are done.
-    pub(crate) fn finish(&mut self, occupancy: Vec<u64>, restarts: Vec<RestartSummary>, stability: Option<f64>) {
+    pub(crate) fn finish(
+        &mut self,
+        occupancy: Vec<u64>,
+        restarts: Vec<RestartSummary>,
+        stability: Option<f64>,
+    ) {
         self.metadata.occupancy = occupancy;
         self.metadata.restarts = restarts;
         self.metadata.stability = stability;
@@ -148,13 +153,16 @@ impl Vade {
     /// Weight, mean and variance of each component: [C], [C, J], [C, J].
     pub fn components(&self) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let slots = self.architecture.mixture;
-        let wide = |range| self.values[range].iter().map(|&x: &f32| f64::from(x)).collect::<Vec<f64>>();
+        let wide = |range: std::ops::Range<usize>| {
+            self.values[range].iter().map(|&x: &f32| f64::from(x)).collect::<Vec<f64>>()
+        };
         let logits = wide(slots.logits.range());
         let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = logits.iter().map(|l| (l - greatest).exp()).sum();
         let weights = logits.iter().map(|l| (l - greatest).exp() / total).collect();
         let limit = f64::from(crate::compute::LOG_VARIANCE_LIMIT);
-        let variances = wide(slots.log_variances.range()).iter().map(|l| l.clamp(-limit, limit).exp()).collect();
+        let variances =
+            wide(slots.log_variances.range()).iter().map(|l| l.clamp(-limit, limit).exp()).collect();
         (weights, wide(slots.means.range()), variances)
     }
 }

@@ -26,7 +26,13 @@ pub struct Architecture {
 
 impl Architecture {
     /// The networks for D columns and the decoder's outputs, with C components.
-    pub fn new(n_columns: usize, hidden: &[usize], n_latents: usize, n_outputs: usize, n_components: usize) -> Self {
+    pub fn new(
+        n_columns: usize,
+        hidden: &[usize],
+        n_latents: usize,
+        n_outputs: usize,
+        n_components: usize,
+    ) -> Self {
         let mut layout = Layout::default();
         let chain = |layout: &mut Layout, part: &str, widths: &[usize]| -> Vec<Affine> {
             let pairs = widths.windows(2).enumerate();

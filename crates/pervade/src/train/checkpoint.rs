@@ -116,10 +116,15 @@ impl Checkpoints {
         if let Some(field) = first_difference(&header.settings, &run.settings.settings) {
             return differs(&format!("other settings: {field}"));
         }
-        let (stride, broken) = (run.architecture.layout.len(), |what: &str| Error::model(path.display(), what));
+        let (stride, broken) =
+            (run.architecture.layout.len(), |what: &str| Error::model(path.display(), what));
         let floats = |name: String, len: usize| -> Result<Vec<f32>> {
             let values = float_values(&path, &tensors, &name)?;
-            if values.len() == len { Ok(values) } else { Err(broken(&format!("`{name}` has the wrong size"))) }
+            if values.len() == len {
+                Ok(values)
+            } else {
+                Err(broken(&format!("`{name}` has the wrong size")))
+            }
         };
         let mut finished = Vec::new();
         for (i, entry) in header.finished.into_iter().enumerate() {
@@ -134,7 +139,8 @@ impl Checkpoints {
         run.device.write(&mut params.values, 0, &floats("values".into(), r * stride)?)?;
         run.device.write(&mut params.first_moments, 0, &floats("first_moments".into(), r * stride)?)?;
         run.device.write(&mut params.second_moments, 0, &floats("second_moments".into(), r * stride)?)?;
-        let best_values = (0..state.best.len()).map(|i| floats(format!("best.{i}"), stride)).collect::<Result<_>>()?;
+        let best_values =
+            (0..state.best.len()).map(|i| floats(format!("best.{i}"), stride)).collect::<Result<_>>()?;
         let graphs = (0..state.groups.len()).map(|i| graph(&path, &tensors, i)).collect::<Result<_>>()?;
         Ok((finished, Some(Pack { state, params, best_values, graphs })))
     }
@@ -153,7 +159,11 @@ fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> 
             .with_hint("leave out `--resume` to start afresh")
     };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| broken(e.to_string()))?;
-    let json = metadata.metadata().as_ref().and_then(|m| m.get("pervade")).ok_or_else(|| broken("no header".into()))?;
+    let json = metadata
+        .metadata()
+        .as_ref()
+        .and_then(|m| m.get("pervade"))
+        .ok_or_else(|| broken("no header".into()))?;
     let header: Header = serde_json::from_str(json).map_err(|e| broken(e.to_string()))?;
     if header.format != FORMAT {
         return Err(broken(format!("its format is `{}`, this is `{FORMAT}`", header.format)));

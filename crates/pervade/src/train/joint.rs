@@ -43,10 +43,18 @@ pub fn train<D: Device>(
         for (place, terms) in terms.iter().enumerate() {
             let terms = terms.scaled(1.0 / (n_steps * b) as f64);
             if !terms.elbo().is_finite() {
-                return Err(Error::Diverged { stage: "joint training", epoch: epoch + 1, loss: -terms.elbo() });
+                return Err(Error::Diverged {
+                    stage: "joint training",
+                    epoch: epoch + 1,
+                    loss: -terms.elbo(),
+                });
             }
-            let entry =
-                JointEpoch { epoch: epoch + 1, elbo: terms.elbo(), terms, learning_rate: f64::from(rates[0]) };
+            let entry = JointEpoch {
+                epoch: epoch + 1,
+                elbo: terms.elbo(),
+                terms,
+                learning_rate: f64::from(rates[0]),
+            };
             control = observer.event(&Event::Trained(restarts.start + place, &entry));
             pack.state.records[place].joint.push(entry);
         }
@@ -116,12 +124,18 @@ impl<D: Device> JointStep<D> {
         run.device.gather(&run.rows, pick, &mut self.batch)?;
         self.gradients(run, params, step)?;
         let [network, mixture] = learning_rates;
-        let groups = [(run.architecture.network_range(), network), (run.architecture.mixture_range(), mixture)];
+        let groups =
+            [(run.architecture.network_range(), network), (run.architecture.mixture_range(), mixture)];
         run.device.adam(params, &AdamStep { groups, step: step + 1, epsilon: run.settings.settings.epsilon })
     }
 
     /// The gradient of minus the ELBO for the rows in the batch.
-    fn gradients(&mut self, run: &Run<'_, D>, params: &mut crate::compute::Params<D::Buffer>, step: u64) -> Result<()> {
+    fn gradients(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut crate::compute::Params<D::Buffer>,
+        step: u64,
+    ) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;

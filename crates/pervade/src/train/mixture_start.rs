@@ -1,10 +1,10 @@
 //! Start the mixture on the latents of all rows: k-means++, EM, and the grouping of components.
 
+use super::Control;
 use super::observer::{Event, Observer, Stage};
 use super::pass::for_each_block;
 use super::run::{Pack, Run, Save, obey};
 use super::score::{keep_best, score_states};
-use super::Control;
 use crate::Result;
 use crate::compute::Device;
 use crate::mixture::{EmOptions, fit};
@@ -23,7 +23,14 @@ pub fn start_mixture<D: Device>(
 ) -> Result<()> {
     let restart = pack.state.restarts.start;
     let phase = "fitting the mixture";
-    observer.event(&Event::StageStarted { restart, stage: Stage::Mixture, phase, epochs: 0, done: 0, steps: 0 });
+    observer.event(&Event::StageStarted {
+        restart,
+        stage: Stage::Mixture,
+        phase,
+        epochs: 0,
+        done: 0,
+        steps: 0,
+    });
     let settings = run.settings;
     let j = run.architecture.n_latents();
     let mut latents: Vec<Vec<f32>> = pack.state.restarts.clone().map(|_| Vec::new()).collect();

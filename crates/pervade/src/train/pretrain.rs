@@ -29,7 +29,9 @@ pub fn pretrain<D: Device>(
     let settings = &run.settings.settings;
     let mut phases = Vec::new();
     if settings.pretrain == PretrainKind::Stacked {
-        phases.extend((0..=run.architecture.encoder.len()).map(|layer| (Phase::Layer(layer), settings.layer_epochs)));
+        phases.extend(
+            (0..=run.architecture.encoder.len()).map(|layer| (Phase::Layer(layer), settings.layer_epochs)),
+        );
     }
     phases.push((Phase::Whole, run.settings.pretrain_epochs));
     while pack.state.phase < phases.len() {
@@ -78,7 +80,10 @@ fn train_phase<D: Device>(
             let step = (epoch * n_steps + number) as u64 + 1;
             work.step(run, pack, phase, phase_number << 32 | step)?;
             let adam = AdamStep {
-                groups: [(run.architecture.network_range(), run.settings.settings.pretrain_learning_rate), (0..0, 0.0)],
+                groups: [
+                    (run.architecture.network_range(), run.settings.settings.pretrain_learning_rate),
+                    (0..0, 0.0),
+                ],
                 step,
                 epsilon: EPSILON,
             };
@@ -180,7 +185,14 @@ impl<D: Device> Work<D> {
             device.sample_latents(None, &tape.head, &mut work.dropped)?;
         } else {
             if i == 0 {
-                device.input_affine(&pack.params, layer, &run.rows, &self.batch, Activation::Relu, &mut work.code)?;
+                device.input_affine(
+                    &pack.params,
+                    layer,
+                    &run.rows,
+                    &self.batch,
+                    Activation::Relu,
+                    &mut work.code,
+                )?;
             } else {
                 device.affine(&pack.params, layer, &work.input, Activation::Relu, &mut work.code)?;
             }

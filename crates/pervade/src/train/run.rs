@@ -37,7 +37,14 @@ impl<'a, D: Device> Run<'a, D> {
         let n_outputs = likelihood.n_outputs(data.n_columns());
         let (d, j, c) = (data.n_columns(), given.latents, settings.n_components);
         let architecture = Architecture::new(d, &given.hidden, j, n_outputs, c);
-        Ok(Self { device, data, rows: device.rows(data, &settings.preparation)?, settings, architecture, likelihood })
+        Ok(Self {
+            device,
+            data,
+            rows: device.rows(data, &settings.preparation)?,
+            settings,
+            architecture,
+            likelihood,
+        })
     }
 
     /// One key a restart of the pack.
@@ -98,7 +105,8 @@ impl<D: Device> Pack<D> {
         for (place, key) in run.keys(Stream::Weights, &restarts).into_iter().enumerate() {
             run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
         }
-        let records = restarts.clone().map(|restart| RestartRecord { restart, ..Default::default() }).collect();
+        let records =
+            restarts.clone().map(|restart| RestartRecord { restart, ..Default::default() }).collect();
         let state = State {
             restarts,
             stage: Stage::Pretrain,

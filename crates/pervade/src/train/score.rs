@@ -9,7 +9,7 @@ use crate::config::{Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity};
 use crate::metrics;
 use crate::record::StateScores;
-use crate::seed::Stream;
+use crate::seed::{Key, Stream};
 
 /// Rows on which entropy and silhouette are measured.
 const SAMPLE_ROWS: usize = 2_000;
@@ -39,11 +39,14 @@ fn sample_stride(n_rows: usize) -> usize {
 fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
     let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
     let stride = sample_stride(n);
-    let room = || Seen { latents: Vec::with_capacity(n * j), components: Vec::with_capacity(n), sample: Vec::new() };
+    let room =
+        || Seen { latents: Vec::with_capacity(n * j), components: Vec::with_capacity(n), sample: Vec::new() };
     let mut seen: Vec<Seen> = pack.state.restarts.clone().map(|_| room()).collect();
     for_each_block(run, &pack.params, |pass| {
         let seen = &mut seen[pass.place];
-        for (i, (head, joints)) in pass.heads.chunks_exact(2 * j).zip(pass.log_joints.chunks_exact(c)).enumerate() {
+        for (i, (head, joints)) in
+            pass.heads.chunks_exact(2 * j).zip(pass.log_joints.chunks_exact(c)).enumerate()
+        {
             seen.latents.extend_from_slice(&head[..j]);
             seen.components.push(argmax(joints) as u32);
             if (pass.first + i) % stride == 0 {
@@ -74,7 +77,8 @@ pub(super) fn score_states<D: Device>(
         let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
         let graph = Graph::build(&seen.latents, j, &options, keys[place])?;
         let values = pack.values_of(run.device, place)?;
-        let means = values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let means =
+            values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         let parts = Parts::count(&graph, &seen.latents, j, &seen.components, &means)?;
         let target = run.settings.n_clusters.map_or(Target::Auto, Target::Fixed);
         let previous = pack.state.groups.get(place);
@@ -96,7 +100,7 @@ pub(super) fn score_states<D: Device>(
             natural_clusters,
             modularity: modularity(&graph, &clusters)?,
             score: modularity(&pack.graphs[place], &clusters)?,
-            ..sample_scores(run, &seen, &groups, &clusters)?
+            ..sample_scores(run, &seen, &groups, &clusters, keys[place])?
         };
         observer.event(&Event::Scored(restart, &scores));
         scored.push(Scored { groups, scores });
@@ -105,19 +109,21 @@ pub(super) fn score_states<D: Device>(
 }
 
 /// The scores that need no graph.
-fn sample_scores<D: Device>(run: &Run<'_, D>, seen: &Seen, groups: &[u32], clusters: &[u32]) -> Result<StateScores> {
-    let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
+fn sample_scores<D: Device>(
+    run: &Run<'_, D>,
+    seen: &Seen,
+    groups: &[u32],
+    clusters: &[u32],
+    key: Key,
+) -> Result<StateScores> {
+    let (j, c) = (run.architecture.n_latents(), run.settings.n_components);
     let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
     let sizes = metrics::occupancy(clusters, n_clusters)?;
-    let rows: Vec<usize> = (0..n).step_by(sample_stride(n)).collect();
-    let probabilities: Vec<f64> = seen
+    let probabilities: Vec<f32> = seen
         .sample
         .chunks_exact(c)
         .flat_map(|joints| cluster_probabilities(joints, groups, n_clusters))
-        .map(f64::from)
         .collect();
-    let latents: Vec<f32> = rows.iter().flat_map(|&i| seen.latents[i * j..(i + 1) * j].iter().copied()).collect();
-    let of_rows: Vec<u32> = rows.iter().map(|&i| clusters[i]).collect();
     Ok(StateScores {
         epoch: 0,
         clusters: n_clusters,
@@ -126,8 +132,8 @@ fn sample_scores<D: Device>(run: &Run<'_, D>, seen: &Seen, groups: &[u32], clust
         modularity: 0.0,
         score: 0.0,
         occupancy_entropy: metrics::occupancy_entropy(&sizes),
-        assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters),
-        silhouette: metrics::silhouette(&latents, j, &of_rows).unwrap_or(0.0),
+        assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
+        silhouette: metrics::silhouette(&seen.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
     })
 }
 
@@ -167,7 +173,8 @@ pub(super) fn keep_best<D: Device>(
         }
         let state = record.states.len();
         record.states.push(scores);
-        let better = pack.state.best.get(place).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
+        let better =
+            pack.state.best.get(place).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
         if better {
             record.kept = state;
             let best = Best { state, score, groups };

@@ -5,7 +5,14 @@ use super::simd::{Isa, for_isa};
 use super::{Activation, Affine, M, Params};
 
 /// y = activation(x W + b).
-pub(super) fn forward(isa: Isa, params: &Params<Vec<f32>>, layer: Affine, x: &M, activation: Activation, y: &mut M) {
+pub(super) fn forward(
+    isa: Isa,
+    params: &Params<Vec<f32>>,
+    layer: Affine,
+    x: &M,
+    activation: Activation,
+    y: &mut M,
+) {
     debug_assert_eq!((x.columns, y.columns), (layer.weight.rows, layer.weight.columns));
     let y_stride = y.stride();
     for (restart, y) in y.data.chunks_exact_mut(y_stride).enumerate() {
@@ -44,7 +51,8 @@ pub(super) fn backward_input(
     let dx_stride = dx.stride();
     for (restart, dx) in dx.data.chunks_exact_mut(dx_stride).enumerate() {
         let values = &params.values[restart * params.stride..];
-        let epilogue = relu_output.map_or(Epilogue::Store, |x| Epilogue::Mask(&x.data[restart * dx_stride..]));
+        let epilogue =
+            relu_output.map_or(Epilogue::Store, |x| Epilogue::Mask(&x.data[restart * dx_stride..]));
         let dy_of = View::new(&dy.data[restart * dy.stride()..], dy.rows, dy.columns);
         product(isa, dy_of, weight(values, layer).transposed(), epilogue, dx);
     }

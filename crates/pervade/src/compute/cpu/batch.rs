@@ -112,7 +112,13 @@ impl CpuBatch {
     }
 
     /// dW += x_e dy for every entry, in the order of the rows; tasks share out the columns of dW.
-    pub(super) fn sparse_affine_backward(&self, isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, dy: &M) {
+    pub(super) fn sparse_affine_backward(
+        &self,
+        isa: Isa,
+        params: &mut Params<Vec<f32>>,
+        layer: Affine,
+        dy: &M,
+    ) {
         let (b, outputs) = (self.x.rows, dy.columns);
         for restart in 0..params.restarts {
             let gradients = &mut params.gradients[restart * params.stride..];

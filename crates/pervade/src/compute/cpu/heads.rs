@@ -29,7 +29,8 @@ pub(super) fn sample_latents(draw: Option<Draw<'_>>, head: &M, z: &mut M) {
                 let noise = [normal_pair(w0, w1), normal_pair(w2, w3)];
                 for column in 4 * quad..(4 * quad + 4).min(j) {
                     let eps = noise[column % 4 / 2][column % 2];
-                    z[column] = exp(0.5 * clamp_log_variance(log_variances[column])).mul_add(eps, means[column]);
+                    z[column] =
+                        exp(0.5 * clamp_log_variance(log_variances[column])).mul_add(eps, means[column]);
                 }
             }
         }

@@ -114,13 +114,20 @@ mod tests {
         for i in 1..20_000 {
             let x = (i as f32 * 0.01).powi(3);
             let expected = f64::from(x).ln();
-            assert!((f64::from(ln(x)) - expected).abs() < 2e-7 * (1.0 + expected.abs()), "ln({x}) = {}", ln(x));
+            assert!(
+                (f64::from(ln(x)) - expected).abs() < 2e-7 * (1.0 + expected.abs()),
+                "ln({x}) = {}",
+                ln(x)
+            );
         }
         for i in 0..10_000u32 {
             let turn = i.wrapping_mul(429_497);
             let (sine, cosine) = sine_and_cosine_of_turn(turn);
             let angle = f64::from(turn) / 4_294_967_296.0 * std::f64::consts::TAU;
-            assert!((f64::from(sine) - angle.sin()).abs() < 3e-7 && (f64::from(cosine) - angle.cos()).abs() < 3e-7);
+            assert!(
+                (f64::from(sine) - angle.sin()).abs() < 3e-7
+                    && (f64::from(cosine) - angle.cos()).abs() < 3e-7
+            );
         }
     }
 

@@ -71,7 +71,14 @@ fn tables<'a>(values: &[f32], slots: MixtureSlots, room: &'a mut [f32]) -> Table
 }
 
 /// Log joint of every component for each row: at (mu~, sigma~^2) if exact, else at (mu~, 0).
-pub(super) fn log_joint(isa: Isa, gamma: Gamma, params: &Params<Vec<f32>>, slots: MixtureSlots, head: &M, out: &mut M) {
+pub(super) fn log_joint(
+    isa: Isa,
+    gamma: Gamma,
+    params: &Params<Vec<f32>>,
+    slots: MixtureSlots,
+    head: &M,
+    out: &mut M,
+) {
     let (j, c) = (slots.n_latents(), slots.n_components());
     let mut room = vec![0.0; tables_len(slots)];
     let out_stride = out.stride();
@@ -136,7 +143,13 @@ pub(super) fn prior(
 }
 
 /// Adds up the tasks' gradients and lays them out as the parameters are.
-fn collect_gradients(params: &mut Params<Vec<f32>>, restart: usize, slots: MixtureSlots, tables: &Tables, tasks: &mut [f32]) {
+fn collect_gradients(
+    params: &mut Params<Vec<f32>>,
+    restart: usize,
+    slots: MixtureSlots,
+    tables: &Tables,
+    tasks: &mut [f32],
+) {
     let (c, j) = (tables.c, tables.j);
     let (first, others) = tasks.split_at_mut(task_len(slots));
     for other in others.chunks_exact(task_len(slots)) {
@@ -152,7 +165,8 @@ fn collect_gradients(params: &mut Params<Vec<f32>>, restart: usize, slots: Mixtu
         for k in 0..j {
             gradients[slots.means.offset + m * j + k] = first[c + k * c + m];
             let passes = inside(log_variances[m * j + k]);
-            gradients[slots.log_variances.offset + m * j + k] = if passes { first[c + c * j + k * c + m] } else { 0.0 };
+            gradients[slots.log_variances.offset + m * j + k] =
+                if passes { first[c + c * j + k * c + m] } else { 0.0 };
         }
     }
 }
@@ -168,7 +182,15 @@ struct Rows<'a> {
 }
 
 /// Terms and gradients of row `i`; the mixture's gradient is added to `work`.
-fn one_row(isa: Isa, gamma: Gamma, tables: &Tables, rows: &Rows, i: usize, work: &mut [f32], sums: &mut [f64; 3]) {
+fn one_row(
+    isa: Isa,
+    gamma: Gamma,
+    tables: &Tables,
+    rows: &Rows,
+    i: usize,
+    work: &mut [f32],
+    sums: &mut [f64; 3],
+) {
     let (c, j) = (tables.c, tables.j);
     let (gradient, lines) = work.split_at_mut(c * (1 + 2 * j));
     let (log_joints, rest) = lines.split_at_mut(c);

@@ -286,7 +286,8 @@ mod tests {
 
     /// The definition, in double precision.
     fn naive(a: &[f32], b: &[f32], m: usize, k: usize, n: usize) -> Vec<f64> {
-        let at = |i: usize, j: usize| -> f64 { (0..k).map(|l| a[i * k + l] as f64 * b[l * n + j] as f64).sum() };
+        let at =
+            |i: usize, j: usize| -> f64 { (0..k).map(|l| a[i * k + l] as f64 * b[l * n + j] as f64).sum() };
         (0..m * n).map(|i| at(i / n, i % n)).collect()
     }
 
@@ -313,7 +314,10 @@ mod tests {
                     let mut c = vec![f32::NAN; m * n];
                     product(isa, av, bv, Epilogue::Store, &mut c);
                     for (x, y) in c.iter().zip(&expected) {
-                        assert!((*x as f64 - y).abs() < 1e-5 * (k as f64).sqrt(), "{m}x{k}x{n} {isa:?}: {x} {y}");
+                        assert!(
+                            (*x as f64 - y).abs() < 1e-5 * (k as f64).sqrt(),
+                            "{m}x{k}x{n} {isa:?}: {x} {y}"
+                        );
                     }
                     assert_eq!(first.get_or_insert_with(|| c.clone()), &c, "{isa:?} {m}x{k}x{n}");
                 }
