@@ -1,5 +1,287 @@
-//! The compute door: devices, their operations, and all unsafe code.
+//! The compute door: a device and the short list of operations that training is made of.
+//!
+//! Everything above this module is written against [`Device`]; everything unsafe lives below it.
+//! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns],
+//! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
+pub mod cpu;
+pub(crate) mod host_simd;
 mod mapped;
+mod params;
 
+use std::ops::Range;
+
+pub use cpu::Cpu;
 pub use mapped::Mapped;
+pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
+
+use crate::Result;
+use crate::data::{Dataset, Preparation};
+use crate::seed::Key;
+
+/// Bound on the log variances of q(z|x) and of the components: one row beyond it would turn every
+/// gradient of its batch into infinities.
+pub const LOG_VARIANCE_LIMIT: f32 = 20.0;
+
+/// Bound on the log variance that a Gaussian decoder emits: a constant column would otherwise send
+/// the likelihood to infinity.
+pub const DECODER_LOG_VARIANCE_LIMIT: f32 = 10.0;
+
+/// What follows an affine layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// Nothing.
+    Linear,
+    /// max(x, 0).
+    Relu,
+}
+
+/// log p(x|z) from the decoder's output.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Likelihood {
+    /// Data in [0, 1]; the output o is a logit: sum of x o - softplus(o).
+    Bernoulli,
+    /// The output is D means followed by D log variances.
+    Gaussian,
+    /// The output is D means; one variance for all.
+    GaussianFixed {
+        /// The noise variance.
+        variance: f32,
+    },
+}
+
+impl Likelihood {
+    /// Columns of the decoder's output for D columns of data.
+    pub fn n_outputs(self, n_columns: usize) -> usize {
+        if self == Likelihood::Gaussian { 2 * n_columns } else { n_columns }
+    }
+}
+
+/// How q(c|x) is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gamma {
+    /// The optimum for a factorised q, in closed form.
+    Exact,
+    /// p(c|z) at the sampled z, as the paper does.
+    Sampled,
+}
+
+/// Which rows of the data make a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Pick<'a> {
+    /// Places `first..first + B` of each restart's shuffle of this epoch.
+    Shuffled {
+        /// One key a restart.
+        keys: &'a [Key],
+        /// The shuffle's number.
+        epoch: u64,
+        /// The first place.
+        first: usize,
+    },
+    /// Rows `first..first + B`, the same for all restarts.
+    Range {
+        /// The first row.
+        first: usize,
+    },
+}
+
+/// A place in the random numbers of a step: one key a restart and the step's number.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw<'a> {
+    /// One key a restart.
+    pub keys: &'a [Key],
+    /// The step, counted over the whole stage.
+    pub step: u64,
+}
+
+/// Sums over rows of the terms of the ELBO (paper, the detailed ELBO), in nats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Terms {
+    /// E log p(x|z).
+    pub reconstruction: f64,
+    /// Sum over c of gamma_c E log p(z|c).
+    pub latent: f64,
+    /// Sum over c of gamma_c log(pi_c / gamma_c).
+    pub cluster: f64,
+    /// Entropy of q(z|x).
+    pub entropy: f64,
+}
+
+impl Terms {
+    /// The ELBO: the sum of the terms.
+    pub fn elbo(&self) -> f64 {
+        self.reconstruction + self.latent + self.cluster + self.entropy
+    }
+
+    /// Every term multiplied by `factor`.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            reconstruction: self.reconstruction * factor,
+            latent: self.latent * factor,
+            cluster: self.cluster * factor,
+            entropy: self.entropy * factor,
+        }
+    }
+}
+
+/// Adam's numbers for one step.
+#[derive(Clone, Debug)]
+pub struct AdamStep {
+    /// Parts of the parameter buffer with their learning rates; other parts stay as they are.
+    pub groups: [(Range<usize>, f32); 2],
+    /// Steps taken, this one included.
+    pub step: u64,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+}
+
+/// A place where the arithmetic happens.
+///
+/// Letters: R restarts, B rows of a batch, L samples a row, D columns, J latents, C components.
+pub trait Device: Sync {
+    /// Single-precision numbers on the device.
+    type Buffer: Send + Sync;
+    /// The data set on the device, in its own type.
+    type Rows<'a>: Sync;
+    /// Rows picked for a step: their numbers and, prepared, their values.
+    type Batch: Send;
+    /// Running sums of the ELBO terms, one set a restart.
+    type Sums: Send;
+
+    /// How many of `wanted` restarts to train side by side.
+    fn restarts_at_once(&self, wanted: usize) -> usize;
+    /// `len` zeros.
+    fn zeros(&self, len: usize) -> Result<Self::Buffer>;
+    /// Sets every number to zero.
+    fn clear(&self, buffer: &mut Self::Buffer) -> Result<()>;
+    /// Copies host numbers to the device.
+    fn write(&self, to: &mut Self::Buffer, offset: usize, values: &[f32]) -> Result<()>;
+    /// Copies numbers to the host.
+    fn read(&self, from: &Self::Buffer, offset: usize, into: &mut [f32]) -> Result<()>;
+
+    /// Makes the data set available to `gather`.
+    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
+    /// Room for `n_rows` rows a restart.
+    fn batch(&self, rows: &Self::Rows<'_>, restarts: usize, n_rows: usize) -> Result<Self::Batch>;
+    /// Picks rows, prepares them and leaves them in `batch`.
+    fn gather(&self, rows: &Self::Rows<'_>, pick: Pick<'_>, batch: &mut Self::Batch) -> Result<()>;
+    /// The picked rows, dense: [R, B, D].
+    fn picked<'b>(&self, batch: &'b Self::Batch) -> &'b Matrix<Self::Buffer>;
+
+    /// y = activation(x W + b), with x the picked rows; sparse rows are multiplied as such.
+    fn input_affine(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: Affine,
+        rows: &Self::Rows<'_>,
+        batch: &Self::Batch,
+        activation: Activation,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Gradients of `input_affine`'s weights and bias from that of its output.
+    fn input_affine_backward(
+        &self,
+        params: &mut Params<Self::Buffer>,
+        layer: Affine,
+        rows: &Self::Rows<'_>,
+        batch: &Self::Batch,
+        dy: &Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// y = activation(x W + b).
+    fn affine(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: Affine,
+        x: &Matrix<Self::Buffer>,
+        activation: Activation,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// dW = x^T dy and db = sum of dy's rows.
+    fn affine_backward_weights(
+        &self,
+        params: &mut Params<Self::Buffer>,
+        layer: Affine,
+        x: &Matrix<Self::Buffer>,
+        dy: &Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// dx = dy W^T, zero where the ReLU that made `relu_output` was off.
+    fn affine_backward_input(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: Affine,
+        dy: &Matrix<Self::Buffer>,
+        relu_output: Option<&Matrix<Self::Buffer>>,
+        dx: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// y = x with each number dropped with probability `rate`, the others scaled by 1/(1 - rate).
+    fn dropout(
+        &self,
+        draw: Draw<'_>,
+        rate: f32,
+        x: &Matrix<Self::Buffer>,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// The gradient of `dropout`, in place: the same numbers are dropped and scaled.
+    fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut Matrix<Self::Buffer>) -> Result<()>;
+
+    /// z = mu + sigma eps for L samples a row (the reparameterisation); head is [R, B, 2J], z [R, L B, J].
+    /// Without a draw z = mu.
+    fn sample_latents(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &Matrix<Self::Buffer>,
+        z: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Adds dz's share to the gradient of the head.
+    fn sample_latents_backward(
+        &self,
+        head: &Matrix<Self::Buffer>,
+        z: &Matrix<Self::Buffer>,
+        dz: &Matrix<Self::Buffer>,
+        d_head: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Adds log p(x|z) to the sums and replaces the decoder's output by the gradient of the loss,
+    /// the mean of -log p(x|z) over B and L.
+    fn likelihood(
+        &self,
+        family: Likelihood,
+        x: &Matrix<Self::Buffer>,
+        output: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+    /// Room that `prior` needs for B rows.
+    fn prior_scratch(&self, restarts: usize, n_rows: usize, mixture: MixtureSlots) -> Result<Self::Buffer>;
+    /// Adds the terms of the prior and of the entropy to the sums; gradients of the loss go to the
+    /// mixture's parameters, to `d_head` and to `dz` (both overwritten).
+    fn prior(
+        &self,
+        gamma: Gamma,
+        params: &mut Params<Self::Buffer>,
+        mixture: MixtureSlots,
+        head: &Matrix<Self::Buffer>,
+        z: &Matrix<Self::Buffer>,
+        scratch: &mut Self::Buffer,
+        d_head: &mut Matrix<Self::Buffer>,
+        dz: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+    /// Log joint of each component for each row, [R, B, C]: the expectation under q(z|x) for
+    /// `Gamma::Exact`, the density at the latent mean for `Gamma::Sampled`.
+    fn log_joint(
+        &self,
+        gamma: Gamma,
+        params: &Params<Self::Buffer>,
+        mixture: MixtureSlots,
+        head: &Matrix<Self::Buffer>,
+        out: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// One step of Adam over the flat buffers.
+    fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
+
+    /// Sums at zero.
+    fn sums(&self, restarts: usize) -> Result<Self::Sums>;
+    /// The sums so far, one a restart; they start again at zero.
+    fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
+}

@@ -1,6 +1,29 @@
 //! Read: files to rows and labels, rows to batches, results to files.
 
+mod arrays;
+mod bytes;
 mod checks;
 mod dataset;
+mod elements;
+mod folder;
+mod idx;
+mod images;
+mod labels;
+mod mat;
+mod npy;
+mod npz;
+mod options;
+mod parquet;
+mod prepare;
+mod read;
+mod sparse;
+mod svmlight;
+mod text;
+mod write;
 
 pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
+pub use labels::Labels;
+pub use options::{LabelSource, ReadOptions, Table};
+pub use prepare::{Preparation, PrepareKind};
+pub use read::{read, read_bytes, read_labels};
+pub use write::{Assignments, OutputFormat, Rows, check_writable, write_atomically};

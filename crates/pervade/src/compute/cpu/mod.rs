@@ -1,0 +1,255 @@
+//! The CPU: the reference of every operation, and fast.
+//!
+//! Threads come from the caller's rayon pool. Work is cut into pieces of a fixed size and sums are
+//! taken in a fixed order, so neither the number of threads nor the instruction set shows in a result.
+
+mod adam;
+mod affine;
+mod batch;
+mod heads;
+pub mod math;
+mod prior;
+pub mod product;
+mod shared;
+pub mod simd;
+
+pub use batch::{CpuBatch, CpuRows};
+
+use self::simd::Isa;
+use super::*;
+
+/// The CPU with the best instructions it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    isa: Isa,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cpu {
+    /// The CPU, its instruction set detected.
+    pub fn new() -> Self {
+        Self { isa: Isa::detect() }
+    }
+
+    /// The CPU with a given instruction set, which must be one of [`Isa::available`].
+    pub fn with_isa(isa: Isa) -> Option<Self> {
+        Isa::available().contains(&isa).then_some(Self { isa })
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+}
+
+/// Running sums of the terms, and room for one value a row.
+#[derive(Debug)]
+pub struct CpuSums {
+    totals: Vec<Terms>,
+    per_row: Vec<[f64; 3]>,
+}
+
+impl CpuSums {
+    /// One entry a row, to be filled by tasks and summed in order.
+    fn rows(&mut self, n: usize) -> &mut [[f64; 3]] {
+        if self.per_row.len() < n {
+            self.per_row.resize(n, [0.0; 3]);
+        }
+        &mut self.per_row[..n]
+    }
+}
+
+type M = Matrix<Vec<f32>>;
+
+impl Device for Cpu {
+    type Buffer = Vec<f32>;
+    type Rows<'a> = CpuRows<'a>;
+    type Batch = CpuBatch;
+    type Sums = CpuSums;
+
+    fn restarts_at_once(&self, _wanted: usize) -> usize {
+        // One model fills the cores; a second would only push its weights out of the cache.
+        1
+    }
+
+    fn zeros(&self, len: usize) -> Result<Vec<f32>> {
+        Ok(vec![0.0; len])
+    }
+
+    fn clear(&self, buffer: &mut Vec<f32>) -> Result<()> {
+        buffer.fill(0.0);
+        Ok(())
+    }
+
+    fn write(&self, to: &mut Vec<f32>, offset: usize, values: &[f32]) -> Result<()> {
+        to[offset..offset + values.len()].copy_from_slice(values);
+        Ok(())
+    }
+
+    fn read(&self, from: &Vec<f32>, offset: usize, into: &mut [f32]) -> Result<()> {
+        into.copy_from_slice(&from[offset..offset + into.len()]);
+        Ok(())
+    }
+
+    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
+        Ok(CpuRows::new(data, preparation))
+    }
+
+    fn batch(&self, rows: &CpuRows<'_>, restarts: usize, n_rows: usize) -> Result<CpuBatch> {
+        Ok(CpuBatch::new(rows, restarts, n_rows))
+    }
+
+    fn gather(&self, rows: &CpuRows<'_>, pick: Pick<'_>, batch: &mut CpuBatch) -> Result<()> {
+        batch.fill(rows, pick);
+        Ok(())
+    }
+
+    fn picked<'b>(&self, batch: &'b CpuBatch) -> &'b M {
+        &batch.x
+    }
+
+    fn input_affine(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        rows: &CpuRows<'_>,
+        batch: &CpuBatch,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        if rows.is_sparse() {
+            batch.sparse_affine(self.isa, params, layer, activation, y);
+        } else {
+            affine::forward(self.isa, params, layer, &batch.x, activation, y);
+        }
+        Ok(())
+    }
+
+    fn input_affine_backward(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        layer: Affine,
+        rows: &CpuRows<'_>,
+        batch: &CpuBatch,
+        dy: &M,
+    ) -> Result<()> {
+        if rows.is_sparse() {
+            batch.sparse_affine_backward(self.isa, params, layer, dy);
+        } else {
+            affine::backward_weights(self.isa, params, layer, &batch.x, dy);
+        }
+        Ok(())
+    }
+
+    fn affine(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        x: &M,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        affine::forward(self.isa, params, layer, x, activation, y);
+        Ok(())
+    }
+
+    fn affine_backward_weights(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        layer: Affine,
+        x: &M,
+        dy: &M,
+    ) -> Result<()> {
+        affine::backward_weights(self.isa, params, layer, x, dy);
+        Ok(())
+    }
+
+    fn affine_backward_input(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        dy: &M,
+        relu_output: Option<&M>,
+        dx: &mut M,
+    ) -> Result<()> {
+        affine::backward_input(self.isa, params, layer, dy, relu_output, dx);
+        Ok(())
+    }
+
+    fn dropout(&self, draw: Draw<'_>, rate: f32, x: &M, y: &mut M) -> Result<()> {
+        y.data.copy_from_slice(&x.data);
+        heads::dropout(draw, rate, y);
+        Ok(())
+    }
+
+    fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut M) -> Result<()> {
+        heads::dropout(draw, rate, dy);
+        Ok(())
+    }
+
+    fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
+        heads::sample_latents(draw, head, z);
+        Ok(())
+    }
+
+    fn sample_latents_backward(&self, head: &M, z: &M, dz: &M, d_head: &mut M) -> Result<()> {
+        heads::sample_latents_backward(head, z, dz, d_head);
+        Ok(())
+    }
+
+    fn likelihood(&self, family: Likelihood, x: &M, output: &mut M, sums: &mut CpuSums) -> Result<()> {
+        heads::likelihood(self.isa, family, x, output, sums);
+        Ok(())
+    }
+
+    fn prior_scratch(&self, restarts: usize, n_rows: usize, mixture: MixtureSlots) -> Result<Vec<f32>> {
+        Ok(vec![0.0; prior::scratch_len(restarts, n_rows, mixture)])
+    }
+
+    fn prior(
+        &self,
+        gamma: Gamma,
+        params: &mut Params<Vec<f32>>,
+        mixture: MixtureSlots,
+        head: &M,
+        z: &M,
+        scratch: &mut Vec<f32>,
+        d_head: &mut M,
+        dz: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        prior::prior(self.isa, gamma, params, mixture, head, z, scratch, d_head, dz, sums);
+        Ok(())
+    }
+
+    fn log_joint(
+        &self,
+        gamma: Gamma,
+        params: &Params<Vec<f32>>,
+        mixture: MixtureSlots,
+        head: &M,
+        out: &mut M,
+    ) -> Result<()> {
+        prior::log_joint(self.isa, gamma, params, mixture, head, out);
+        Ok(())
+    }
+
+    fn adam(&self, params: &mut Params<Vec<f32>>, step: &AdamStep) -> Result<()> {
+        adam::adam(self.isa, params, step);
+        Ok(())
+    }
+
+    fn sums(&self, restarts: usize) -> Result<CpuSums> {
+        Ok(CpuSums { totals: vec![Terms::default(); restarts], per_row: Vec::new() })
+    }
+
+    fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {
+        let fresh = vec![Terms::default(); sums.totals.len()];
+        Ok(std::mem::replace(&mut sums.totals, fresh))
+    }
+}

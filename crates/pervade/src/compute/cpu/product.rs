@@ -1,0 +1,346 @@
+//! The matrix product: C(m, n) = sum over k of A(m, k) B(k, n), with what follows it fused in.
+//!
+//! B is copied, one panel of columns at a time, into a small buffer that stays in the cache; A is
+//! read in place through its strides; a register tile of C is summed over all k in one go and
+//! handed to the epilogue (bias and ReLU, or the ReLU mask, or nothing) on its way to memory.
+//! Tasks are tiles of C of a fixed size: how many threads share them changes nothing in the result.
+
+use std::cell::RefCell;
+
+use rayon::prelude::*;
+
+use super::shared::Shared;
+use super::simd::{Isa, Vector};
+
+/// A matrix read through its strides: element (i, j) is `values[i * row_stride + j * column_stride]`.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// A row-major matrix.
+    pub fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert!(values.len() >= rows * columns, "{} numbers for {rows} x {columns}", values.len());
+        Self { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The same numbers, rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Self {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+/// What happens to the product on its way to memory.
+#[derive(Clone, Copy)]
+pub enum Epilogue<'a> {
+    /// Stored as it is.
+    Store,
+    /// A bias a column is added.
+    Bias(&'a [f32]),
+    /// A bias a column is added, then negative values become zero.
+    BiasRelu(&'a [f32]),
+    /// Zero where the activation (same shape, row-major) is not positive: the ReLU's derivative.
+    Mask(&'a [f32]),
+}
+
+/// Rows of C a task works on at the most: enough to pay for copying its panel of B.
+const TASK_ROWS: usize = 256;
+
+thread_local! {
+    /// The panel of B a thread works on; grows once, then no step allocates.
+    static PANEL: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes A B through the epilogue to `c`, row-major [A's rows, B's columns].
+pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
+    assert_eq!(a.columns, b.rows, "inner sizes of a product");
+    assert!(c.len() >= a.rows * b.columns, "room for a product");
+    if let Epilogue::Mask(mask) = epilogue {
+        assert!(mask.len() >= a.rows * b.columns, "mask of a product");
+    }
+    if let Epilogue::Bias(bias) | Epilogue::BiasRelu(bias) = epilogue {
+        assert!(bias.len() >= b.columns, "bias of a product");
+    }
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => run::<std::arch::x86_64::__m512>(a, b, epilogue, c, task_avx512),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => run::<std::arch::x86_64::__m256>(a, b, epilogue, c, task_avx2),
+        _ => run::<[f32; 4]>(a, b, epilogue, c, task_plain),
+    }
+}
+
+/// One tile of C: rows `rows.0..rows.1`, `width` columns from `column` on.
+struct Task<'a> {
+    a: View<'a>,
+    b: View<'a>,
+    epilogue: Epilogue<'a>,
+    c: Shared,
+    rows: (usize, usize),
+    column: usize,
+    width: usize,
+}
+
+type TaskFn = unsafe fn(&Task, &mut [f32]);
+
+fn run<V: Vector>(a: View, b: View, epilogue: Epilogue, c: &mut [f32], task_fn: TaskFn) {
+    let panel_columns = 2 * V::LANES;
+    let n_panels = b.columns.div_ceil(panel_columns);
+    let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
+    let block_rows = a.rows.div_ceil(n_row_blocks.max(1));
+    let shared = Shared::new(c);
+    let work = |number: usize| {
+        // One column of blocks after another, so that neighbouring tasks share a panel of B.
+        let (panel, block) = (number / n_row_blocks, number % n_row_blocks);
+        let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
+        let column = panel * panel_columns;
+        let width = panel_columns.min(b.columns - column);
+        let task = Task { a, b, epilogue, c: shared, rows, column, width };
+        PANEL.with_borrow_mut(|buffer| {
+            let needed = b.rows * panel_columns;
+            if buffer.len() < needed {
+                buffer.resize(needed, 0.0);
+            }
+            // SAFETY: the instruction set was found on this machine; the tile lies inside C (rows
+            // and columns are bounded above) and no other task writes it.
+            unsafe { task_fn(&task, &mut buffer[..needed]) }
+        });
+    };
+    let n_tasks = n_panels * n_row_blocks;
+    let operations = a.rows * b.rows * b.columns;
+    // Waking a second thread costs some microseconds; below this the product is done by then.
+    if operations < 1 << 18 {
+        (0..n_tasks).for_each(work);
+    } else {
+        (0..n_tasks).into_par_iter().with_max_len(1).for_each(work);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+unsafe fn task_avx512(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<std::arch::x86_64::__m512>(task, panel) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn task_avx2(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<std::arch::x86_64::__m256>(task, panel) }
+}
+
+unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<[f32; 4]>(task, panel) }
+}
+
+/// Copies the panel of B, then sums register tiles down the rows of A.
+#[inline(always)]
+unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
+    pack::<V>(task, panel);
+    let n_rows = task.rows.1 - task.rows.0;
+    // Blocks of nearly equal height: 100 rows are 8 blocks of 12 or 13, not 7 of 14 and one of 2.
+    let n_blocks = n_rows.div_ceil(V::TILE_ROWS);
+    let mut row = task.rows.0;
+    for block in 0..n_blocks {
+        let height = n_rows * (block + 1) / n_blocks - n_rows * block / n_blocks;
+        macro_rules! heights {
+            ($($h:literal)*) => {
+                match height {
+                    // SAFETY: row + height stays within the task's rows.
+                    $($h => unsafe { register_tile::<V, $h>(task, row, panel) },)*
+                    _ => unreachable!("a tile of {height} rows"),
+                }
+            };
+        }
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        row += height;
+    }
+}
+
+/// B's panel as [k][2 LANES], zeros beyond its width.
+#[inline(always)]
+fn pack<V: Vector>(task: &Task, panel: &mut [f32]) {
+    let (b, columns) = (task.b, 2 * V::LANES);
+    if task.width < columns {
+        panel.fill(0.0);
+    }
+    if b.column_stride == 1 {
+        for (k, line) in panel.chunks_exact_mut(columns).enumerate() {
+            let start = k * b.row_stride + task.column;
+            line[..task.width].copy_from_slice(&b.values[start..start + task.width]);
+        }
+        return;
+    }
+    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 keep both
+    // sides in the cache and let the compiler transpose in registers.
+    const BLOCK: usize = 8;
+    let full_k = b.rows / BLOCK * BLOCK;
+    for n0 in (0..task.width).step_by(BLOCK) {
+        let n_width = BLOCK.min(task.width - n0);
+        if n_width == BLOCK {
+            for k0 in (0..full_k).step_by(BLOCK) {
+                let lines: [&[f32; BLOCK]; BLOCK] = std::array::from_fn(|n| {
+                    let start = (task.column + n0 + n) * b.column_stride + k0;
+                    b.values[start..start + BLOCK].try_into().expect("eight numbers")
+                });
+                for k in 0..BLOCK {
+                    let to = (k0 + k) * columns + n0;
+                    let line: [f32; BLOCK] = std::array::from_fn(|n| lines[n][k]);
+                    panel[to..to + BLOCK].copy_from_slice(&line);
+                }
+            }
+        }
+        let rest = if n_width == BLOCK { full_k } else { 0 };
+        for n in n0..n0 + n_width {
+            let start = (task.column + n) * b.column_stride;
+            for k in rest..b.rows {
+                panel[k * columns + n] = b.values[start + k];
+            }
+        }
+    }
+}
+
+/// Sums a tile of `H` rows and 2 LANES columns over all k and sends it through the epilogue.
+#[inline(always)]
+unsafe fn register_tile<V: Vector, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
+    let (a, columns) = (task.a, 2 * V::LANES);
+    // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`;
+    // the panel holds 2 LANES numbers for every k.
+    let sums = unsafe {
+        let mut sums = [[V::zero(); 2]; H];
+        let mut a_k = a.values.as_ptr().add(row * a.row_stride);
+        let mut b_k = panel.as_ptr();
+        for _ in 0..task.b.rows {
+            let b0 = V::load(b_k);
+            let b1 = V::load(b_k.add(V::LANES));
+            for h in 0..H {
+                let x = V::splat(*a_k.add(h * a.row_stride));
+                sums[h][0] = sums[h][0].add_product(x, b0);
+                sums[h][1] = sums[h][1].add_product(x, b1);
+            }
+            a_k = a_k.wrapping_add(a.column_stride);
+            b_k = b_k.add(columns);
+        }
+        sums
+    };
+    let ldc = task.b.columns;
+    let mut line = [0.0f32; 32];
+    for h in 0..H {
+        // SAFETY: a line holds 32 >= 2 LANES numbers; the tile lies inside C and is this task's.
+        let out = unsafe {
+            sums[h][0].store(line.as_mut_ptr());
+            sums[h][1].store(line.as_mut_ptr().add(V::LANES));
+            task.c.slice((row + h) * ldc + task.column, task.width)
+        };
+        finish(task, row + h, &line, out);
+    }
+}
+
+#[inline(always)]
+fn finish(task: &Task, row: usize, line: &[f32; 32], out: &mut [f32]) {
+    let from = task.column;
+    let width = out.len();
+    match task.epilogue {
+        Epilogue::Store => out.copy_from_slice(&line[..width]),
+        Epilogue::Bias(bias) => {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+                *o = x + b;
+            }
+        }
+        Epilogue::BiasRelu(bias) => {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+                *o = (x + b).max(0.0);
+            }
+        }
+        Epilogue::Mask(mask) => {
+            let start = row * task.b.columns + from;
+            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..start + width]) {
+                *o = if m > 0.0 { x } else { 0.0 };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::{Key, Stream};
+
+    fn random(n: usize, salt: u32) -> Vec<f32> {
+        let key = Key::new(3, Stream::Sample, 0);
+        (0..n).map(|i| (key.uniform(i as u64, salt, 0) * 2.0 - 1.0) as f32).collect()
+    }
+
+    /// The definition, in double precision.
+    fn naive(a: &[f32], b: &[f32], m: usize, k: usize, n: usize) -> Vec<f64> {
+        let at =
+            |i: usize, j: usize| -> f64 { (0..k).map(|l| a[i * k + l] as f64 * b[l * n + j] as f64).sum() };
+        (0..m * n).map(|i| at(i / n, i % n)).collect()
+    }
+
+    fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+        (0..rows * columns).map(|i| x[(i % rows) * columns + i / rows]).collect()
+    }
+
+    const SHAPES: [[usize; 3]; 7] =
+        [[1, 1, 1], [3, 5, 2], [31, 127, 3], [100, 784, 500], [13, 64, 33], [300, 20, 70], [100, 17, 10]];
+
+    #[test]
+    fn product_agrees_with_its_definition_and_every_instruction_set_gives_the_same_bytes() {
+        for [m, k, n] in SHAPES {
+            let (a, b) = (random(m * k, 1), random(k * n, 2));
+            let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
+            let expected = naive(&a, &b, m, k, n);
+            let mut first: Option<Vec<f32>> = None;
+            for isa in Isa::available() {
+                for (av, bv) in [
+                    (View::new(&a, m, k), View::new(&b, k, n)),
+                    (View::new(&a_t, k, m).transposed(), View::new(&b, k, n)),
+                    (View::new(&a, m, k), View::new(&b_t, n, k).transposed()),
+                ] {
+                    let mut c = vec![f32::NAN; m * n];
+                    product(isa, av, bv, Epilogue::Store, &mut c);
+                    for (x, y) in c.iter().zip(&expected) {
+                        assert!(
+                            (*x as f64 - y).abs() < 1e-5 * (k as f64).sqrt(),
+                            "{m}x{k}x{n} {isa:?}: {x} {y}"
+                        );
+                    }
+                    assert_eq!(first.get_or_insert_with(|| c.clone()), &c, "{isa:?} {m}x{k}x{n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn epilogues_do_what_they_say() {
+        let (m, k, n) = (7, 9, 37);
+        let (a, b, bias, mask) = (random(m * k, 1), random(k * n, 2), random(n, 3), random(m * n, 4));
+        let expected = naive(&a, &b, m, k, n);
+        let mut c = vec![0.0; m * n];
+        for isa in Isa::available() {
+            let mut check = |epilogue: Epilogue, what: &dyn Fn(usize, f64) -> f64| {
+                product(isa, View::new(&a, m, k), View::new(&b, k, n), epilogue, &mut c);
+                for i in 0..m * n {
+                    assert!((c[i] as f64 - what(i, expected[i])).abs() < 1e-5);
+                }
+            };
+            check(Epilogue::Bias(&bias), &|i, x| x + bias[i % n] as f64);
+            check(Epilogue::BiasRelu(&bias), &|i, x| (x + bias[i % n] as f64).max(0.0));
+            check(Epilogue::Mask(&mask), &|i, x| if mask[i] > 0.0 { x } else { 0.0 });
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The vector types that the matrix product is written for, chosen at run time.
+//!
+//! Every type does the same operations in the same order (a fused multiply-add per element of the
+//! sum, in rising order of the summed index), so a result does not depend on the machine's
+//! instruction set: the same bytes on AVX-512, AVX2 and plain hardware.
+
+/// Which instructions this machine offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 512-bit vectors with fused multiply-add.
+    Avx512,
+    /// 256-bit vectors with fused multiply-add.
+    Avx2,
+    /// Whatever the compiler makes of plain code.
+    Plain,
+}
+
+impl Isa {
+    /// The best that this machine offers.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq");
+            if avx2 && avx512 {
+                return Isa::Avx512;
+            }
+            if avx2 {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Plain
+    }
+
+    /// Every kind that this machine can run, for tests.
+    pub fn available() -> Vec<Self> {
+        match Self::detect() {
+            Isa::Avx512 => vec![Isa::Avx512, Isa::Avx2, Isa::Plain],
+            Isa::Avx2 => vec![Isa::Avx2, Isa::Plain],
+            Isa::Plain => vec![Isa::Plain],
+        }
+    }
+}
+
+/// A vector of single-precision numbers. All methods must be inlined into a function compiled for
+/// the matching instruction set; that is why they are unsafe to call.
+pub(super) trait Vector: Copy {
+    /// Numbers in a vector.
+    const LANES: usize;
+    /// Rows of the product's register tile: 2 x `TILE_ROWS` accumulators fill the registers.
+    const TILE_ROWS: usize;
+    unsafe fn zero() -> Self;
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// self + a * b, rounded once.
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    // SAFETY (all methods): called only from functions compiled for the instruction set, which run
+    // only after `Isa::detect` found it; pointers are valid for LANES numbers by the caller's word.
+    impl super::Vector for __m512 {
+        const LANES: usize = 16;
+        const TILE_ROWS: usize = 14;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_setzero_ps() }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see the impl.
+            unsafe { _mm512_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_fmadd_ps(a, b, self) }
+        }
+    }
+
+    impl super::Vector for __m256 {
+        const LANES: usize = 8;
+        const TILE_ROWS: usize = 6;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_setzero_ps() }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+    }
+}
+
+impl Vector for [f32; 4] {
+    const LANES: usize = 4;
+    const TILE_ROWS: usize = 6;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        [0.0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        [x; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller gives a pointer valid for four numbers.
+        unsafe { from.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller gives a pointer valid for four numbers.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        std::array::from_fn(|i| a[i].mul_add(b[i], self[i]))
+    }
+}
+
+/// Compiles a function body for each instruction set and runs the one asked for.
+///
+/// The body may use loops that the compiler vectorises; it must not be allowed to change the order
+/// of a sum, so sums are written with a fixed number of lanes.
+macro_rules! for_isa {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        $vis fn $name(isa: $crate::compute::cpu::simd::Isa, $($arg: $kind),*) {
+            #[inline(always)]
+            fn body($($arg: $kind),*) $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            fn avx512($($arg: $kind),*) { body($($arg),*) }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $kind),*) { body($($arg),*) }
+            match isa {
+                // SAFETY: `Isa::detect` found these instructions on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::compute::cpu::simd::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::compute::cpu::simd::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                _ => body($($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use for_isa;

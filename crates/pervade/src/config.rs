@@ -1,0 +1,427 @@
+//! Settings as typed, and settings as used: checked once against the data, into a type of their own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::{Gamma, Likelihood};
+use crate::data::{Dataset, Preparation, PrepareKind};
+use crate::{Error, Result};
+
+/// A named set of values for the settings below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recipe {
+    /// Many components grouped into clusters: accurate and repeatable. The default.
+    Robust,
+    /// One component a cluster and the paper's schedule, for reproduction.
+    Paper,
+}
+
+/// How many clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clusters {
+    /// As many as the graph of the latents has communities.
+    Auto,
+    /// Exactly K.
+    #[serde(untagged)]
+    Fixed(usize),
+}
+
+/// The family of p(x|z).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LikelihoodKind {
+    /// Bernoulli when all prepared data lie in [0, 1], else Gaussian with one fixed variance.
+    Auto,
+    /// Data in [0, 1].
+    Bernoulli,
+    /// Mean and log variance for every column, as the paper defines it.
+    Gaussian,
+    /// One noise variance.
+    GaussianFixed,
+}
+
+/// How the networks are trained before the mixture exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PretrainKind {
+    /// The whole auto-encoder at once.
+    EndToEnd,
+    /// Layer by layer with dropout, then the whole.
+    Stacked,
+}
+
+/// The label-free score that chooses between restarts and between states of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Modularity of the partition on the neighbour graph.
+    Modularity,
+    /// The ELBO, as the paper does.
+    Elbo,
+}
+
+/// Which state of a run becomes the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// The best seen by the label-free score, the start included.
+    Best,
+    /// The last.
+    Last,
+}
+
+macro_rules! names {
+    ($kind:ty, $setting:literal: $($name:literal => $value:expr),*) => {
+        impl FromStr for $kind {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<Self> {
+                match text {
+                    $($name => Ok($value),)*
+                    _ => Err(Error::setting($setting, format!("`{text}`"), concat!("must be one of:" $(, " ", $name)*))),
+                }
+            }
+        }
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $(if *self == $value { return f.write_str($name); })*
+                unreachable!("every value has a name")
+            }
+        }
+    };
+}
+names!(Recipe, "recipe": "robust" => Recipe::Robust, "paper" => Recipe::Paper);
+names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli" => LikelihoodKind::Bernoulli,
+    "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed);
+names!(PretrainKind, "pretrain": "end-to-end" => PretrainKind::EndToEnd, "stacked" => PretrainKind::Stacked);
+names!(Choice, "choose": "modularity" => Choice::Modularity, "elbo" => Choice::Elbo);
+names!(Keep, "keep": "best" => Keep::Best, "last" => Keep::Last);
+names!(Gamma, "gamma": "exact" => Gamma::Exact, "sampled" => Gamma::Sampled);
+
+impl FromStr for Clusters {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "auto" {
+            return Ok(Clusters::Auto);
+        }
+        let must = "must be a whole number of at least 2, or `auto`";
+        text.parse().map(Clusters::Fixed).map_err(|_| Error::setting("clusters", format!("`{text}`"), must))
+    }
+}
+
+impl fmt::Display for Clusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clusters::Auto => f.write_str("auto"),
+            Clusters::Fixed(k) => write!(f, "{k}"),
+        }
+    }
+}
+
+/// Everything a user can set. A field is the key of a configuration file, the flag of the command
+/// (with `-` for `_`) and the entry in the model file. `None` means: chosen from the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The recipe that the other values started from.
+    pub recipe: Recipe,
+    /// Number of clusters, K.
+    pub clusters: Clusters,
+    /// Number of mixture components, C; components are grouped into clusters when there are more.
+    pub components: Option<usize>,
+    /// How the data are brought to scale.
+    pub prepare: Option<PrepareKind>,
+    /// Family of p(x|z).
+    pub likelihood: LikelihoodKind,
+    /// The variance of `gaussian-fixed`.
+    pub noise_variance: Option<f32>,
+    /// Treatment of q(c|x).
+    pub gamma: Gamma,
+    /// Monte-Carlo samples of z a row, L.
+    pub samples: usize,
+    /// Latent columns, J.
+    pub latents: usize,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them.
+    pub hidden: Vec<usize>,
+    /// How to pretrain.
+    pub pretrain: PretrainKind,
+    /// Epochs of the whole auto-encoder.
+    pub pretrain_epochs: Option<usize>,
+    /// Epochs a layer of stacked pretraining.
+    pub layer_epochs: usize,
+    /// Dropout rate of stacked pretraining.
+    pub dropout: f32,
+    /// Rows a step of pretraining.
+    pub pretrain_batch: usize,
+    /// Adam's learning rate in pretraining.
+    pub pretrain_learning_rate: f32,
+    /// Starts of k-means and EM; the best likelihood is kept.
+    pub mixture_starts: usize,
+    /// Neighbours of each row in the graph.
+    pub neighbours: usize,
+    /// Rows in the graph at the most; above, a uniform sample.
+    pub graph_rows: usize,
+    /// Epochs of joint training.
+    pub epochs: Option<usize>,
+    /// Rows a step of joint training, B.
+    pub batch: usize,
+    /// Adam's learning rate for the networks.
+    pub learning_rate: f32,
+    /// Adam's learning rate for the mixture.
+    pub mixture_learning_rate: f32,
+    /// Factor on both learning rates every `decay_every` epochs.
+    pub decay: f32,
+    /// Epochs between decays.
+    pub decay_every: usize,
+    /// The learning rates never fall below this.
+    pub learning_rate_floor: f32,
+    /// Adam's epsilon in joint training.
+    pub epsilon: f32,
+    /// Models trained from different starts; one is kept by `choose`.
+    pub restarts: usize,
+    /// What chooses between restarts.
+    pub choose: Choice,
+    /// Which state of a run is kept.
+    pub keep: Keep,
+    /// The seed of every random number.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The values of a recipe, for K clusters.
+    pub fn recipe(recipe: Recipe, clusters: Clusters) -> Self {
+        let robust = Self {
+            recipe: Recipe::Robust,
+            clusters,
+            components: None,
+            prepare: None,
+            likelihood: LikelihoodKind::Auto,
+            noise_variance: None,
+            gamma: Gamma::Exact,
+            samples: 1,
+            latents: 10,
+            hidden: vec![500, 500, 2000],
+            pretrain: PretrainKind::EndToEnd,
+            pretrain_epochs: None,
+            layer_epochs: 15,
+            dropout: 0.2,
+            pretrain_batch: 256,
+            pretrain_learning_rate: 1e-3,
+            mixture_starts: 3,
+            neighbours: 10,
+            graph_rows: 70_000,
+            epochs: None,
+            batch: 100,
+            learning_rate: 2e-3,
+            mixture_learning_rate: 2e-3,
+            decay: 0.9,
+            decay_every: 10,
+            learning_rate_floor: 0.0,
+            epsilon: 1e-4,
+            restarts: 1,
+            choose: Choice::Modularity,
+            keep: Keep::Best,
+            seed: 0,
+        };
+        match recipe {
+            Recipe::Robust => robust,
+            Recipe::Paper => Self {
+                recipe,
+                components: match clusters {
+                    Clusters::Fixed(k) => Some(k),
+                    Clusters::Auto => None,
+                },
+                gamma: Gamma::Sampled,
+                // The authors' code sums squared errors, which is a fixed variance of one half.
+                noise_variance: Some(0.5),
+                pretrain_epochs: Some(50),
+                mixture_starts: 10,
+                epochs: Some(300),
+                keep: Keep::Last,
+                choose: Choice::Elbo,
+                ..robust
+            },
+        }
+    }
+
+    /// Checks every value, alone and against the data, and fills in what was left open.
+    pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
+        self.check_ranges()?;
+        let n = data.n_rows();
+        let n_clusters = self.check_clusters(n)?;
+        let n_components = self.check_components(n, n_clusters)?;
+        let (low, high) = data.range();
+        if low == high {
+            return Err(Error::data(
+                data.source(),
+                format!("every value is {low}: there is nothing to cluster"),
+            )
+            .with_hint("check that the right array or columns were read"));
+        }
+        let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
+        let preparation = Preparation::fit(kind, data)?;
+        let likelihood = self.check_likelihood(data, &preparation)?;
+        let steps = |batch: usize| (n / batch.min(n)).max(1);
+        let pretrain_epochs = self
+            .pretrain_epochs
+            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 100));
+        let epochs = self.epochs.unwrap_or_else(|| JOINT_STEPS.div_ceil(steps(self.batch)).clamp(10, 40));
+        Ok(CheckedSettings {
+            batch: self.batch.min(n),
+            pretrain_batch: self.pretrain_batch.min(n),
+            n_clusters,
+            n_components,
+            preparation,
+            likelihood,
+            pretrain_epochs,
+            epochs,
+            settings: self,
+        })
+    }
+
+    pub(crate) fn check_ranges(&self) -> Result<()> {
+        at_least("samples", self.samples, 1)?;
+        at_least("latents", self.latents, 1)?;
+        at_least("hidden (number of layers)", self.hidden.len(), 1)?;
+        self.hidden.iter().try_for_each(|&width| at_least("hidden", width, 1))?;
+        at_least("pretrain-batch", self.pretrain_batch, 1)?;
+        at_least("batch", self.batch, 1)?;
+        at_least("mixture-starts", self.mixture_starts, 1)?;
+        at_least("neighbours", self.neighbours, 1)?;
+        at_least("graph-rows", self.graph_rows, 2)?;
+        at_least("decay-every", self.decay_every, 1)?;
+        at_least("restarts", self.restarts, 1)?;
+        within("dropout", self.dropout, 0.0, 0.95)?;
+        within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
+        within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;
+        within("mixture-learning-rate", self.mixture_learning_rate, 0.0, 1.0)?;
+        within("decay", self.decay, f32::MIN_POSITIVE, 1.0)?;
+        within("learning-rate-floor", self.learning_rate_floor, 0.0, 1.0)?;
+        within("epsilon", self.epsilon, 1e-12, 1.0)?;
+        self.noise_variance.map_or(Ok(()), |v| within("noise-variance", v, 1e-8, 1e8))?;
+        const MOST: usize = 1 << 16;
+        let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
+        if widest > MOST {
+            return Err(Error::setting(
+                "hidden, latents or samples",
+                widest,
+                format!("must be at most {MOST}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_clusters(&self, n: usize) -> Result<Option<usize>> {
+        match self.clusters {
+            Clusters::Auto if n < 3 => {
+                Err(Error::setting("clusters", "auto", format!("but there are only {n} rows")))
+            }
+            Clusters::Auto => Ok(None),
+            Clusters::Fixed(k) => {
+                at_least("clusters", k, 2)?;
+                if k > n {
+                    let must = format!("but the data have only {n} rows");
+                    return Err(Error::setting("clusters", k, must).with_hint("ask for fewer clusters"));
+                }
+                Ok(Some(k))
+            }
+        }
+    }
+
+    fn check_components(&self, n: usize, n_clusters: Option<usize>) -> Result<usize> {
+        let fewest = n_clusters.unwrap_or(2);
+        if let Some(c) = self.components {
+            at_least("components", c, fewest)?;
+            if c > n {
+                return Err(Error::setting("components", c, format!("but the data have only {n} rows")));
+            }
+            return Ok(c);
+        }
+        let wanted = n_clusters.map_or(AUTO_COMPONENTS, |k| COMPONENTS_A_CLUSTER * k);
+        Ok(wanted.min(n / ROWS_A_COMPONENT).max(fewest).min(n))
+    }
+
+    fn check_likelihood(&self, data: &Dataset, preparation: &Preparation) -> Result<Likelihood> {
+        let (low, high) = preparation.prepared_range(data);
+        let unit = low >= 0.0 && high <= 1.0;
+        match self.likelihood {
+            LikelihoodKind::Auto | LikelihoodKind::Bernoulli if unit => Ok(Likelihood::Bernoulli),
+            LikelihoodKind::Bernoulli => Err(Error::setting(
+                "likelihood",
+                "bernoulli",
+                format!("but the prepared data reach from {low} to {high}, outside [0, 1]"),
+            )
+            .with_hint("use `--prepare unit`, or `--likelihood gaussian-fixed`")),
+            LikelihoodKind::Gaussian => Ok(Likelihood::Gaussian),
+            LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
+                Ok(Likelihood::GaussianFixed { variance: self.noise_variance.unwrap_or(NOISE_VARIANCE) })
+            }
+        }
+    }
+}
+
+/// The noise variance of the authors' code, which sums squared errors.
+const NOISE_VARIANCE: f32 = 0.5;
+/// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
+const COMPONENTS_A_CLUSTER: usize = 15;
+/// Components when the number of clusters is not known.
+const AUTO_COMPONENTS: usize = 150;
+/// A component is not worth fitting to fewer rows than this.
+const ROWS_A_COMPONENT: usize = 20;
+/// Steps of pretraining that a data set gets, in whole epochs between 30 and 100.
+const PRETRAIN_STEPS: usize = 8_000;
+/// Steps of joint training that a data set gets, in whole epochs between 10 and 40.
+const JOINT_STEPS: usize = 28_000;
+
+/// Bytes and data between 0 and a whole-number maximum are scaled to [0, 1]; data in [0, 1] stay;
+/// everything else is standardised.
+fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
+    match data.values() {
+        crate::data::Values::U8(_) => PrepareKind::UnitRange,
+        _ if low >= 0.0 && high <= 1.0 => PrepareKind::None,
+        _ => PrepareKind::Standardise,
+    }
+}
+
+fn at_least(name: &str, value: usize, least: usize) -> Result<()> {
+    if value < least {
+        return Err(Error::setting(name, value, format!("must be at least {least}")));
+    }
+    Ok(())
+}
+
+fn within(name: &str, value: f32, low: f32, high: f32) -> Result<()> {
+    // Written so that NaN fails.
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    let low = if low == f32::MIN_POSITIVE { "above 0".to_string() } else { format!("at least {low}") };
+    Err(Error::setting(name, value, format!("must be {low} and at most {high}")))
+}
+
+/// Settings that fit the data, nothing left open. Only these reach training.
+#[derive(Clone, Debug)]
+pub struct CheckedSettings {
+    /// The settings as given.
+    pub settings: Settings,
+    /// K, or none for `auto`.
+    pub n_clusters: Option<usize>,
+    /// C.
+    pub n_components: usize,
+    /// The preparation, fitted to the data.
+    pub preparation: Preparation,
+    /// p(x|z).
+    pub likelihood: Likelihood,
+    /// Epochs of pretraining.
+    pub pretrain_epochs: usize,
+    /// Epochs of joint training.
+    pub epochs: usize,
+    /// Rows a step of joint training.
+    pub batch: usize,
+    /// Rows a step of pretraining.
+    pub pretrain_batch: usize,
+}

@@ -1,0 +1,145 @@
+//! Bytes in: whole files, gzip streams, and arrays of numbers that grow only as bytes arrive.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use bytemuck::Pod;
+use flate2::read::MultiGzDecoder;
+
+use super::dataset::Array;
+use crate::compute::Mapped;
+use crate::{Error, Result};
+
+/// Deflate cannot pack more than this into one byte, so a claim beyond it is a lie.
+const MOST_DEFLATE: u64 = 1032;
+
+/// Bytes that are read and grown by at a time.
+const BLOCK: usize = 1 << 20;
+
+/// The bytes of a file: mapped where that is possible, else read (pipes, empty files).
+pub(super) fn of_file(path: &Path) -> Result<Array<u8>> {
+    let fail = |e| Error::io("read", path, e);
+    let about = fs::metadata(path).map_err(fail)?;
+    if about.is_file() && about.len() > 0 {
+        if let Some(mapped) = Mapped::open(path, 0, about.len() as usize)? {
+            return Ok(Array::Mapped(mapped));
+        }
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(fail)?;
+    Ok(bytes.into())
+}
+
+/// Whether these bytes are a gzip stream.
+pub(super) fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// A stream of bytes, with the most that can come out of it.
+pub(super) struct Source<'a> {
+    reader: Box<dyn Read + 'a>,
+    left: u64,
+    place: String,
+}
+
+impl<'a> Source<'a> {
+    /// Plain bytes, or gzip bytes unpacked on the way.
+    pub(super) fn of_bytes(bytes: &'a [u8], place: &str) -> Self {
+        if is_gzip(bytes) {
+            Self::packed(MultiGzDecoder::new(bytes), bytes.len() as u64, place)
+        } else {
+            Self { reader: Box::new(bytes), left: bytes.len() as u64, place: place.to_string() }
+        }
+    }
+
+    /// A stream unpacked from `packed_bytes` bytes of deflate.
+    pub(super) fn packed(reader: impl Read + 'a, packed_bytes: u64, place: &str) -> Self {
+        let left = packed_bytes.saturating_mul(MOST_DEFLATE);
+        Self { reader: Box::new(reader), left, place: place.to_string() }
+    }
+
+    /// The file, for messages.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Exactly `N` bytes, such as a fixed header.
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut out = [0; N];
+        self.reader.read_exact(&mut out).map_err(|e| self.broken(&e, N as u64))?;
+        self.left = self.left.saturating_sub(N as u64);
+        Ok(out)
+    }
+
+    /// Appends `n` numbers as they lie in the stream.
+    ///
+    /// What a header claims is compared with what can be there before anything is allocated, and
+    /// memory is touched only as bytes arrive.
+    pub(super) fn append<T: Pod>(&mut self, n: usize, out: &mut Vec<T>) -> Result<()> {
+        let claimed = self.check_room::<T>(n)?;
+        out.try_reserve_exact(n)
+            .map_err(|_| Error::data(&self.place, format!("no memory for {claimed} bytes of numbers")))?;
+        let mut missing = n;
+        while missing > 0 {
+            let now = missing.min(BLOCK / size_of::<T>());
+            let start = out.len();
+            out.resize(start + now, T::zeroed());
+            let bytes = bytemuck::cast_slice_mut(&mut out[start..]);
+            self.reader.read_exact(bytes).map_err(|e| self.broken(&e, claimed))?;
+            missing -= now;
+        }
+        self.left -= claimed;
+        Ok(())
+    }
+
+    /// Refuses a claim of more numbers than can be left; else their bytes.
+    pub(super) fn check_room<T>(&self, n: usize) -> Result<u64> {
+        let claimed = (n as u64).saturating_mul(size_of::<T>() as u64);
+        if claimed <= self.left {
+            return Ok(claimed);
+        }
+        Err(Error::data(
+            &self.place,
+            format!("the header claims {claimed} bytes of numbers, the file has room for {}", self.left),
+        )
+        .with_hint("the file is cut short or damaged"))
+    }
+
+    /// The first bytes, at most `n`.
+    pub(super) fn head(self, n: usize) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let place = self.place;
+        self.reader.take(n as u64).read_to_end(&mut out).map_err(|e| {
+            Error::data(place, format!("the file cannot be unpacked: {e}"))
+                .with_hint("the file is cut short or damaged")
+        })?;
+        Ok(out)
+    }
+
+    /// Everything that is left.
+    pub(super) fn rest(mut self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.reader.read_to_end(&mut out).map_err(|e| self.broken(&e, 0))?;
+        Ok(out)
+    }
+
+    /// Refuses bytes after the end; reaching it also verifies the checksum of packed streams.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        match self.reader.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(Error::data(&self.place, "there are more bytes than the header says")),
+            Err(e) => Err(self.broken(&e, 0)),
+        }
+    }
+
+    fn broken(&self, error: &io::Error, wanted: u64) -> Error {
+        let problem = match error.kind() {
+            io::ErrorKind::UnexpectedEof if wanted > 0 => {
+                format!("the file ends early: {wanted} bytes were expected here")
+            }
+            _ => format!("the file cannot be unpacked: {error}"),
+        };
+        Error::data(&self.place, problem).with_hint("the file is cut short or damaged")
+    }
+}

@@ -1,0 +1,113 @@
+//! Folders: MNIST's IDX files, or images.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::bytes::{self, Source};
+use super::dataset::Array;
+use super::elements::NdArray;
+use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::{idx, images};
+use crate::{Error, Result};
+
+/// Reads a folder of IDX files or of images.
+pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
+    let mut parts = Vec::new();
+    for path in sorted_files(folder)? {
+        if let Some(part) = Part::open(path)? {
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() {
+        return images::read_folder(folder, options);
+    }
+    // Unpacked and packed copies of a file may lie side by side; the unpacked one is read.
+    let unpacked: Vec<String> = parts.iter().map(|p| p.place.clone()).collect();
+    parts.retain(|p| p.place.strip_suffix(".gz").is_none_or(|stem| !unpacked.iter().any(|u| u == stem)));
+    parts.sort_by_key(|p| !p.is_train());
+    let (labels, images): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|p| p.shape.len() == 1);
+    read_idx(folder, &images, &labels, options)
+}
+
+/// All files of a folder in the order of their names; hidden ones apart.
+pub(super) fn sorted_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |e| Error::io("list", folder, e);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        if !hidden && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// An IDX file of the folder.
+struct Part {
+    bytes: Array<u8>,
+    place: String,
+    name: String,
+    shape: Vec<usize>,
+}
+
+impl Part {
+    fn open(path: PathBuf) -> Result<Option<Self>> {
+        let bytes = bytes::of_file(&path)?;
+        let place = path.display().to_string();
+        let start = Source::of_bytes(&bytes, &place).take::<4>();
+        if !start.is_ok_and(|start| idx::is_idx(&start)) {
+            return Ok(None);
+        }
+        let shape = idx::read_header(&mut Source::of_bytes(&bytes, &place))?.shape;
+        let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+        Ok(Some(Self { bytes, place, name, shape }))
+    }
+
+    fn is_train(&self) -> bool {
+        self.name.contains("train")
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source::of_bytes(&self.bytes, &self.place)
+    }
+}
+
+fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptions) -> Result<Table> {
+    let place = folder.display().to_string();
+    if images.is_empty() || images.len() > 2 || (!labels.is_empty() && labels.len() != images.len()) {
+        return Err(Error::data(
+            &place,
+            format!("the folder has {} IDX files of rows and {} of labels", images.len(), labels.len()),
+        )
+        .with_hint(
+            "give a folder with the four files of MNIST (train and test), or with one pair, or a single file",
+        ));
+    }
+    let array = idx::read_together(images.iter().map(Part::source).collect())?;
+    let data = array.into_dataset(&place)?;
+    let labels = match &options.labels {
+        None => None,
+        Some(LabelSource::Named(name)) if name == "y" && !labels.is_empty() => {
+            for (image, label) in images.iter().zip(labels) {
+                if image.shape[0] != label.shape[0] {
+                    return Err(Error::data(
+                        &label.place,
+                        format!(
+                            "there are {} labels for the {} rows of `{}`",
+                            label.shape[0], image.shape[0], image.name
+                        ),
+                    ));
+                }
+            }
+            let array: NdArray = idx::read_together(labels.iter().map(Part::source).collect())?;
+            Some(array.into_labels(&place)?)
+        }
+        Some(wanted) => {
+            let offered = if labels.is_empty() { "there is no IDX file of labels" } else { "there is `y`" };
+            return Err(not_offered(&place, wanted, offered));
+        }
+    };
+    Ok(Table { data, labels })
+}

@@ -1,0 +1,115 @@
+//! Labels: known clusters of the rows, for scoring only. Nothing that fits a model accepts them.
+
+use std::collections::HashMap;
+
+use crate::{Error, Result};
+
+/// The known cluster of every row, accepted by [`metrics`](crate) alone.
+///
+/// Distinct values are numbered densely from 0 in sorted order: numerically where all are numbers
+/// (`7` and `7.0` are the same label), else as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels {
+    ids: Vec<u32>,
+    names: Vec<String>,
+}
+
+impl Labels {
+    /// Labels from whole numbers.
+    pub fn from_integers(values: &[i64]) -> Self {
+        let mut distinct = values.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        // Searching is fast enough: the number of distinct labels is small.
+        let ids = values.iter().map(|v| distinct.partition_point(|d| d < v) as u32).collect();
+        Self { ids, names: distinct.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Labels from any finite numbers; `place` names the file in the message about one that is not.
+    pub fn from_numbers(values: &[f64], place: &str) -> Result<Self> {
+        if let Some(row) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::data(place, format!("the label of row {row} is {}", values[row]))
+                .with_hint("every row needs a label"));
+        }
+        // Adding zero makes the negative zero positive, so that the two are one label.
+        let mut distinct: Vec<f64> = values.iter().map(|v| v + 0.0).collect();
+        distinct.sort_unstable_by(f64::total_cmp);
+        distinct.dedup();
+        let ids = values.iter().map(|v| distinct.partition_point(|d| d < v) as u32).collect();
+        Ok(Self { ids, names: distinct.iter().map(ToString::to_string).collect() })
+    }
+
+    /// Labels from text; numbers if all of it reads as numbers.
+    pub fn from_text<S: AsRef<str>>(values: &[S], place: &str) -> Result<Self> {
+        if let Some(row) = values.iter().position(|v| v.as_ref().trim().is_empty()) {
+            return Err(Error::data(place, format!("the label of row {row} is empty"))
+                .with_hint("every row needs a label"));
+        }
+        let number = |v: &S| v.as_ref().trim().parse::<f64>().ok().filter(|x| x.is_finite());
+        if let Some(numbers) = values.iter().map(number).collect::<Option<Vec<f64>>>() {
+            return Self::from_numbers(&numbers, place);
+        }
+        let mut names: Vec<&str> = values.iter().map(|v| v.as_ref().trim()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let numbered: HashMap<&str, u32> = names.iter().enumerate().map(|(i, &n)| (n, i as u32)).collect();
+        let ids = values.iter().map(|v| numbered[v.as_ref().trim()]).collect();
+        Ok(Self { ids, names: names.into_iter().map(String::from).collect() })
+    }
+
+    /// The label number of every row.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The label behind every number.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Number of rows that have a label.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Refuses labels of another number of rows than the data has.
+    pub fn check_length(&self, n_rows: usize, place: &str) -> Result<()> {
+        if self.ids.len() == n_rows {
+            return Ok(());
+        }
+        Err(Error::data(place, format!("there are {} labels for {n_rows} rows", self.ids.len()))
+            .with_hint("give one label a row, in the order of the rows"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_sort_as_numbers_and_text_as_text() {
+        let numbers = Labels::from_text(&["10", "7.0", "7", " 9 "], "y").unwrap();
+        assert_eq!(numbers.ids(), [2, 0, 0, 1]);
+        assert_eq!(numbers.names(), ["7", "9", "10"]);
+        let text = Labels::from_text(&["10", "cat", "9", "cat"], "y").unwrap();
+        assert_eq!(text.ids(), [0, 2, 1, 2]);
+        assert_eq!(text.names(), ["10", "9", "cat"]);
+        assert_eq!(Labels::from_integers(&[5, -1, 5]).ids(), [1, 0, 1]);
+        assert_eq!(Labels::from_numbers(&[0.0, -0.0, 0.5], "y").unwrap().names(), ["0", "0.5"]);
+    }
+
+    #[test]
+    fn missing_labels_and_wrong_lengths_are_named() {
+        let missing = Labels::from_text(&["a", " "], "y.txt").unwrap_err().to_string();
+        assert_eq!(missing, "`y.txt`: the label of row 1 is empty");
+        let nan = Labels::from_numbers(&[f64::NAN], "y.npy").unwrap_err().to_string();
+        assert_eq!(nan, "`y.npy`: the label of row 0 is NaN");
+        let short = Labels::from_integers(&[1, 2]).check_length(3, "y.npy").unwrap_err().to_string();
+        assert_eq!(short, "`y.npy`: there are 2 labels for 3 rows");
+    }
+}

@@ -1,0 +1,186 @@
+//! NumPy's `.npy`: one array, read in place where the file allows it.
+
+use std::path::Path;
+
+use super::bytes::Source;
+use super::dataset::{Array, Values};
+use super::elements::{Element, Items, NdArray};
+use crate::compute::Mapped;
+use crate::{Error, Result};
+
+/// The first bytes of every `.npy` file.
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Headers are a line of text; a longer one is not a header.
+const LONGEST_HEADER: usize = 1 << 16;
+
+/// What the header of an array says.
+#[derive(Debug)]
+pub(super) struct Header {
+    kind: Kind,
+    big_endian: bool,
+    fortran: bool,
+    pub(super) shape: Vec<usize>,
+    n_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Number(Element),
+    /// Bytes a word.
+    Latin(usize),
+    /// UTF-32 characters a word.
+    Unicode(usize),
+}
+
+/// Reads an array from a stream.
+pub(super) fn read(source: &mut Source) -> Result<NdArray> {
+    let header = read_header(source)?;
+    let n = NdArray::count(&header.shape, source.place())?;
+    let items = match header.kind {
+        Kind::Number(element) => element.read(source, n, header.big_endian)?,
+        Kind::Latin(width) => Items::Text(words(source, n, width, 1, false)?),
+        Kind::Unicode(width) => Items::Text(words(source, n, width, 4, header.big_endian)?),
+    };
+    source.finish()?;
+    Ok(if header.fortran {
+        NdArray::from_fortran(header.shape, items)
+    } else {
+        NdArray { shape: header.shape, items }
+    })
+}
+
+/// Maps the array of the file at `path`, whose bytes are `bytes`, where its numbers lie there as
+/// memory wants them; else `None`.
+pub(super) fn map(path: &Path, bytes: &[u8], place: &str) -> Result<Option<NdArray>> {
+    let header = read_header(&mut Source::of_bytes(bytes, place))?;
+    let n = NdArray::count(&header.shape, place)?;
+    if header.fortran || header.big_endian || cfg!(target_endian = "big") || n == 0 {
+        return Ok(None);
+    }
+    let at = header.n_bytes;
+    // A longer file is left to `read`, which says what is wrong with it.
+    let ends_at = |size: usize| n.checked_mul(size).and_then(|b| b.checked_add(at)) == Some(bytes.len());
+    let values = match header.kind {
+        Kind::Number(Element::U8) if ends_at(1) => {
+            Mapped::open(path, at, n)?.map(|m| Values::U8(Array::Mapped(m)))
+        }
+        Kind::Number(Element::F16) if ends_at(2) => {
+            Mapped::open(path, at, n)?.map(|m| Values::F16(Array::Mapped(m)))
+        }
+        Kind::Number(Element::F32) if ends_at(4) => {
+            Mapped::open(path, at, n)?.map(|m| Values::F32(Array::Mapped(m)))
+        }
+        Kind::Number(Element::F64) if ends_at(8) => {
+            Mapped::open(path, at, n)?.map(|m| Values::F64(Array::Mapped(m)))
+        }
+        _ => None,
+    };
+    Ok(values.map(|values| NdArray { shape: header.shape, items: Items::Values(values) }))
+}
+
+/// Reads the header and leaves the stream at the first number.
+pub(super) fn read_header(source: &mut Source) -> Result<Header> {
+    let place = source.place().to_string();
+    let [magic @ .., major, _minor] = source.take::<8>()?;
+    if magic != MAGIC {
+        return Err(Error::data(place, "this is not an .npy array: it does not start with `\\x93NUMPY`"));
+    }
+    let (length, fixed) = match major {
+        1 => (u16::from_le_bytes(source.take()?) as usize, 10),
+        2 | 3 => (u32::from_le_bytes(source.take()?) as usize, 12),
+        _ => return Err(Error::data(place, format!("version {major} of the .npy format is not known"))),
+    };
+    if length > LONGEST_HEADER {
+        return Err(Error::data(place, format!("the header claims to be {length} bytes long")));
+    }
+    let mut text = Vec::new();
+    source.append(length, &mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let bad = |what: &str| Error::data(&place, format!("the .npy header `{}` {what}", text.trim()));
+    let descr = field(&text, "descr").ok_or_else(|| bad("has no element type"))?;
+    let (kind, big_endian) = element(descr).map_err(|problem| {
+        Error::data(&place, problem).with_hint("save it as numbers: `np.save(file, array.astype('float32'))`")
+    })?;
+    let fortran = match field(&text, "fortran_order") {
+        Some(t) if t.starts_with("True") => true,
+        Some(t) if t.starts_with("False") => false,
+        _ => return Err(bad("has no order")),
+    };
+    let shape = field(&text, "shape").and_then(shape).ok_or_else(|| bad("has no shape"))?;
+    Ok(Header { kind, big_endian, fortran, shape, n_bytes: fixed + length })
+}
+
+/// The text after `'key':` of a Python dict.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let at = text.find(&format!("'{key}'"))? + key.len() + 2;
+    text[at..].trim_start().strip_prefix(':').map(str::trim_start)
+}
+
+/// `(3, 4)` as numbers.
+fn shape(text: &str) -> Option<Vec<usize>> {
+    let inside = text.strip_prefix('(')?.split_once(')')?.0;
+    inside.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect()
+}
+
+/// Element type and byte order of a NumPy type such as `'<f4'`.
+fn element(descr: &str) -> std::result::Result<(Kind, bool), String> {
+    let quoted = descr.strip_prefix('\'').and_then(|t| t.split_once('\'')).map(|t| t.0);
+    let Some(name) = quoted else {
+        return Err("the array has named fields (a structured type), which is no table".into());
+    };
+    let big_endian = name.starts_with('>');
+    let code = name.trim_start_matches(['<', '>', '|', '=']);
+    let width = |code: &str| code[1..].parse::<usize>().ok();
+    let kind = match code {
+        "u1" | "b1" => Kind::Number(Element::U8),
+        "i1" => Kind::Number(Element::I8),
+        "i2" => Kind::Number(Element::I16),
+        "u2" => Kind::Number(Element::U16),
+        "i4" => Kind::Number(Element::I32),
+        "u4" => Kind::Number(Element::U32),
+        "i8" => Kind::Number(Element::I64),
+        "u8" => Kind::Number(Element::U64),
+        "f2" => Kind::Number(Element::F16),
+        "f4" => Kind::Number(Element::F32),
+        "f8" => Kind::Number(Element::F64),
+        _ if code.starts_with('S') => Kind::Latin(width(code).ok_or("bad text type")?),
+        _ if code.starts_with('U') => Kind::Unicode(width(code).ok_or("bad text type")?),
+        "O" => {
+            return Err(
+                "the array holds Python objects; loading those would run code, so it is refused".into()
+            );
+        }
+        _ => return Err(format!("elements of type `{name}` are not supported")),
+    };
+    Ok((kind, big_endian))
+}
+
+/// Words of a fixed width, filled up with zeros.
+fn words(source: &mut Source, n: usize, width: usize, size: usize, big_endian: bool) -> Result<Vec<String>> {
+    let too_long =
+        || Error::data(source.place(), format!("the header claims {n} words of {width} characters"));
+    if width == 0 && n > 1 << 20 {
+        return Err(too_long());
+    }
+    let n_bytes = n.checked_mul(width).and_then(|b| b.checked_mul(size)).ok_or_else(too_long)?;
+    let mut bytes = Vec::new();
+    source.append(n_bytes, &mut bytes)?;
+    let word = |chunk: &[u8]| -> String {
+        let letter = |c: &[u8]| match (c.len(), big_endian) {
+            (1, _) => u32::from(c[0]),
+            (_, true) => u32::from_be_bytes([c[0], c[1], c[2], c[3]]),
+            (_, false) => u32::from_le_bytes([c[0], c[1], c[2], c[3]]),
+        };
+        chunk
+            .chunks_exact(size)
+            .map(letter)
+            .take_while(|&c| c != 0)
+            .map(|c| char::from_u32(c).unwrap_or('?'))
+            .collect()
+    };
+    if width == 0 {
+        return Ok(vec![String::new(); n]);
+    }
+    Ok(bytes.chunks_exact(width * size).map(word).collect())
+}

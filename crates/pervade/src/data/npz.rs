@@ -1,0 +1,148 @@
+//! NumPy's `.npz`: a zip file of named arrays, and SciPy's sparse matrices kept in one.
+
+use std::io::Cursor;
+
+use zip::ZipArchive;
+
+use super::arrays::{self, Entry};
+use super::bytes::Source;
+use super::dataset::{Dataset, Values};
+use super::elements::{Items, NdArray};
+use super::labels::Labels;
+use super::npy;
+use super::options::{ReadOptions, Table};
+use super::sparse::{self, Parts};
+use crate::{Error, Result};
+
+/// The arrays that make a SciPy sparse matrix.
+const SPARSE: [&str; 4] = ["data", "indices", "indptr", "shape"];
+
+/// Reads the table and the labels that were asked for; other arrays are not unpacked.
+pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
+    let mut file = Npz::open(bytes, place)?;
+    let data = if options.array.is_none() && SPARSE.iter().all(|name| file.position(name).is_some()) {
+        file.sparse_table()?
+    } else {
+        let table = arrays::pick_table(&file.entries, options.array.as_deref(), place)?;
+        let place = file.place_of(table);
+        file.array(table)?.into_dataset(&place)?
+    };
+    let labels = match &options.labels {
+        Some(wanted) => {
+            let index = arrays::pick_labels(&file.entries, wanted, place)?;
+            Some(file.labels(index)?)
+        }
+        None => None,
+    };
+    Ok(Table { data, labels })
+}
+
+/// Reads a file of labels.
+pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
+    let mut file = Npz::open(bytes, place)?;
+    let index = arrays::pick_only_labels(&file.entries, place)?;
+    file.labels(index)
+}
+
+struct Npz<'a> {
+    zip: ZipArchive<Cursor<&'a [u8]>>,
+    entries: Vec<Entry>,
+    /// Where each entry is in the zip file, which may hold other things too.
+    indices: Vec<usize>,
+    place: String,
+    n_bytes: u64,
+}
+
+impl<'a> Npz<'a> {
+    fn open(bytes: &'a [u8], place: &str) -> Result<Self> {
+        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| broken(place, &e))?;
+        let mut file = Self {
+            zip,
+            entries: Vec::new(),
+            indices: Vec::new(),
+            place: place.into(),
+            n_bytes: bytes.len() as u64,
+        };
+        for index in 0..file.zip.len() {
+            let name = file.name(index);
+            if let Some(name) = name.strip_suffix(".npy") {
+                let shape = npy::read_header(&mut file.source(index)?)?.shape;
+                file.entries.push(Entry { name: name.to_string(), shape });
+                file.indices.push(index);
+            }
+        }
+        Ok(file)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.zip.name_for_index(index).and_then(|name| name.ok()).map(|n| n.into_owned()).unwrap_or_default()
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|e| e.name == name)
+    }
+
+    fn place_of(&self, entry: usize) -> String {
+        format!("{}, array {}", self.place, self.entries[entry].name)
+    }
+
+    fn source(&mut self, index: usize) -> Result<Source<'_>> {
+        let place = format!("{}, array {}", self.place, self.name(index).trim_end_matches(".npy"));
+        let file = self.zip.by_index(index).map_err(|e| broken(&place, &e))?;
+        let packed = file.compressed_size().min(self.n_bytes);
+        Ok(Source::packed(file, packed, &place))
+    }
+
+    fn array(&mut self, entry: usize) -> Result<NdArray> {
+        npy::read(&mut self.source(self.indices[entry])?)
+    }
+
+    fn labels(&mut self, entry: usize) -> Result<Labels> {
+        let place = self.place_of(entry);
+        self.array(entry)?.into_labels(&place)
+    }
+
+    fn named(&mut self, name: &str) -> Result<NdArray> {
+        let entry = self
+            .position(name)
+            .ok_or_else(|| Error::data(&self.place, format!("the sparse matrix has no array `{name}`")))?;
+        self.array(entry)
+    }
+
+    /// A matrix saved by `scipy.sparse.save_npz`.
+    fn sparse_table(&mut self) -> Result<Dataset> {
+        let place = self.place.clone();
+        let at = |name: &str| format!("{place}, array {name}");
+        let shape: Vec<usize> = self.named("shape")?.items.into_indices(&at("shape"))?;
+        let &[n_rows, n_columns] = shape.as_slice() else {
+            return Err(Error::data(at("shape"), format!("a table has two axes, this shape is {shape:?}")));
+        };
+        sparse::check_columns(n_columns, &place)?;
+        let format = match self.position("format") {
+            Some(entry) => match self.array(entry)?.items {
+                Items::Text(words) => words.concat(),
+                _ => String::new(),
+            },
+            None => "csr".into(),
+        };
+        let parts = Parts {
+            starts: self.named("indptr")?.items.into_indices(&at("indptr"))?,
+            indices: self.named("indices")?.items.into_indices(&at("indices"))?,
+            values: self.named("data")?.items.into_f32(&at("data"))?,
+        };
+        let csr = match format.as_str() {
+            "csr" => parts.into_csr(n_rows, n_columns, &place)?,
+            "csc" => parts.transposed(n_rows, n_columns, &place)?,
+            other => {
+                return Err(Error::data(&place, format!("sparse format `{other}` is not supported"))
+                    .with_hint("save it with `scipy.sparse.save_npz(file, matrix.tocsr())`"));
+            }
+        };
+        Dataset::new(n_rows, n_columns, Values::Csr(csr), place)
+    }
+}
+
+fn broken(place: &str, error: &zip::result::ZipError) -> Error {
+    Error::data(place, format!("the zip file cannot be read: {error}"))
+        .with_hint("the file is cut short or damaged")
+}

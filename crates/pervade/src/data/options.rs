@@ -1,0 +1,104 @@
+//! What to read: which array is the table, and where the labels are.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::dataset::Dataset;
+use super::labels::Labels;
+use crate::{Error, Result};
+
+/// Rows, and beside them the labels that were asked for.
+#[derive(Debug)]
+pub struct Table {
+    /// The rows.
+    pub data: Dataset,
+    /// The labels that [`ReadOptions::labels`] named; for scoring only.
+    pub labels: Option<Labels>,
+}
+
+/// Choices of the reader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Where the labels are, if any are wanted.
+    pub labels: Option<LabelSource>,
+    /// Which array of an `.npz` or `.mat` file is the table; by default `x`, `X`, or the only one
+    /// that can be a table.
+    pub array: Option<String>,
+}
+
+impl ReadOptions {
+    /// Reads labels too, from where `text` says (see [`LabelSource`]).
+    pub fn with_labels(text: &str) -> Result<Self> {
+        Ok(Self { labels: Some(text.parse()?), array: None })
+    }
+}
+
+/// Where labels come from: the value of `--labels`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelSource {
+    /// A file with one label a row.
+    File(PathBuf),
+    /// `column:NAME`: a column of the table itself, which is then no part of the data.
+    Column(String),
+    /// `column:last`: the last column of the table itself.
+    LastColumn,
+    /// Anything else: what the format offers by that name, such as an array of an `.npz` file.
+    Named(String),
+}
+
+impl FromStr for LabelSource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let must = "must be a file, `column:NAME`, `column:last`, or an array such as `y`";
+        match text.strip_prefix("column:") {
+            Some("") => Err(Error::setting("labels", text, must)),
+            Some("last") => Ok(LabelSource::LastColumn),
+            Some(name) => Ok(LabelSource::Column(name.to_string())),
+            None if text.is_empty() => Err(Error::setting("labels", "empty", must)),
+            None if looks_like_a_file(text) => Ok(LabelSource::File(PathBuf::from(text))),
+            None => Ok(LabelSource::Named(text.to_string())),
+        }
+    }
+}
+
+impl std::fmt::Display for LabelSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LabelSource::File(path) => write!(f, "{}", path.display()),
+            LabelSource::Column(name) => write!(f, "column:{name}"),
+            LabelSource::LastColumn => f.write_str("column:last"),
+            LabelSource::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The error for labels that the data do not offer.
+pub(super) fn not_offered(place: &str, wanted: &LabelSource, offered: &str) -> Error {
+    Error::data(place, format!("there are no labels `{wanted}` here; {offered}"))
+        .with_hint("`--labels` takes a file, `column:NAME`, `column:last`, or the name of an array")
+}
+
+/// A mistyped path must be reported as a missing file, not as a missing array of that name.
+fn looks_like_a_file(text: &str) -> bool {
+    const ENDINGS: [&str; 10] = ["npy", "npz", "csv", "tsv", "txt", "gz", "parquet", "mat", "dat", "labels"];
+    let path = Path::new(text);
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+    text.contains(std::path::MAIN_SEPARATOR) || ENDINGS.contains(&ending.as_str()) || path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_sources_read_as_typed() {
+        let parse = |text: &str| text.parse::<LabelSource>().unwrap();
+        assert_eq!(parse("column:last"), LabelSource::LastColumn);
+        assert_eq!(parse("column:kind of wine"), LabelSource::Column("kind of wine".into()));
+        assert_eq!(parse("y"), LabelSource::Named("y".into()));
+        assert_eq!(parse("no/such.file"), LabelSource::File("no/such.file".into()));
+        assert_eq!(parse("labels.csv").to_string(), "labels.csv");
+        assert!("column:".parse::<LabelSource>().is_err() && "".parse::<LabelSource>().is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! The one entry for data files: type by content first, by extension second.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::bytes::{self, Source};
+use super::labels::Labels;
+use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::{folder, idx, images, mat, npy, npz, parquet, svmlight, text};
+use crate::{Error, Result};
+
+/// Bytes that are looked at to tell what a file is.
+const HEAD: usize = 4096;
+
+const KINDS: &str = "files of numbers can be .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight or .mat";
+
+/// Reads a table, and the labels that `options` name, from a file or folder.
+pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
+    let label_file = match &options.labels {
+        Some(LabelSource::File(file)) => Some(file.as_path()),
+        _ => None,
+    };
+    let mut inside = options.clone();
+    if label_file.is_some() {
+        inside.labels = None;
+    }
+    let mut table = if path.is_dir() {
+        folder::read(path, &inside)?
+    } else {
+        let bytes = bytes::of_file(path)?;
+        Input {
+            bytes: &bytes,
+            path: Some(path),
+            place: &path.display().to_string(),
+            extension: &extension(path),
+        }
+        .table(&inside)?
+    };
+    if let Some(file) = label_file {
+        table.labels = Some(read_labels(file)?);
+    }
+    if let Some(labels) = &table.labels {
+        let place = label_file.unwrap_or(path).display().to_string();
+        labels.check_length(table.data.n_rows(), &place)?;
+    }
+    Ok(table)
+}
+
+/// Reads a table from the bytes of a file; `extension` helps where the content leaves it open.
+pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Result<Table> {
+    let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+    let table =
+        Input { bytes, path: None, place: "bytes in memory", extension: &extension }.table(options)?;
+    if let Some(labels) = &table.labels {
+        labels.check_length(table.data.n_rows(), "bytes in memory")?;
+    }
+    Ok(table)
+}
+
+/// Reads a file of labels: one array, or text with one column.
+pub fn read_labels(path: &Path) -> Result<Labels> {
+    let bytes = bytes::of_file(path)?;
+    Input { bytes: &bytes, path: Some(path), place: &path.display().to_string(), extension: &extension(path) }
+        .labels()
+}
+
+/// The kinds of file that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Npz,
+    Idx,
+    Parquet,
+    Mat,
+    Svmlight,
+    Text,
+}
+
+/// The bytes of one file, perhaps packed by gzip, and what is known about it.
+struct Input<'a> {
+    bytes: &'a [u8],
+    path: Option<&'a Path>,
+    place: &'a str,
+    extension: &'a str,
+}
+
+impl<'a> Input<'a> {
+    fn table(&self, options: &ReadOptions) -> Result<Table> {
+        let array = match self.format()? {
+            Format::Npz => return npz::read(&self.unpacked()?, self.place, options),
+            Format::Parquet => return parquet::read(self.unpacked()?.into_owned(), self.place, options),
+            Format::Mat => return mat::read(&self.unpacked()?, self.place, options),
+            Format::Svmlight => return svmlight::read(&self.unpacked()?, self.place, options),
+            Format::Text => return text::read(&self.unpacked()?, self.place, options),
+            Format::Idx => idx::read(&mut self.source())?,
+            Format::Npy => match self.path.filter(|_| !bytes::is_gzip(self.bytes)) {
+                Some(path) => match npy::map(path, self.bytes, self.place)? {
+                    Some(mapped) => mapped,
+                    None => npy::read(&mut self.source())?,
+                },
+                None => npy::read(&mut self.source())?,
+            },
+        };
+        if let Some(wanted) = &options.labels {
+            return Err(not_offered(self.place, wanted, "the file holds one array"));
+        }
+        Ok(Table { data: array.into_dataset(self.place)?, labels: None })
+    }
+
+    fn labels(&self) -> Result<Labels> {
+        match self.format()? {
+            Format::Npz => npz::read_labels(&self.unpacked()?, self.place),
+            Format::Mat => mat::read_labels(&self.unpacked()?, self.place),
+            Format::Text => text::read_labels(&self.unpacked()?, self.place),
+            Format::Npy => npy::read(&mut self.source())?.into_labels(self.place),
+            Format::Idx => idx::read(&mut self.source())?.into_labels(self.place),
+            Format::Parquet => parquet::read_labels(self.unpacked()?.into_owned(), self.place),
+            Format::Svmlight => {
+                Err(Error::data(self.place, "an svmlight file is a table, not a list of labels")
+                    .with_hint("its own labels are read with `--labels y`"))
+            }
+        }
+    }
+
+    /// The file as a stream, unpacked on the way.
+    fn source(&self) -> Source<'a> {
+        Source::of_bytes(self.bytes, self.place)
+    }
+
+    /// The whole file, unpacked.
+    fn unpacked(&self) -> Result<Cow<'a, [u8]>> {
+        if bytes::is_gzip(self.bytes) {
+            Ok(Cow::Owned(self.source().rest()?))
+        } else {
+            Ok(Cow::Borrowed(self.bytes))
+        }
+    }
+
+    fn format(&self) -> Result<Format> {
+        let head = if bytes::is_gzip(self.bytes) {
+            Cow::Owned(self.source().head(HEAD)?)
+        } else {
+            Cow::Borrowed(&self.bytes[..self.bytes.len().min(HEAD)])
+        };
+        if head.is_empty() {
+            return Err(Error::data(self.place, "the file is empty"));
+        }
+        if let Some(format) = by_magic(&head) {
+            return Ok(format);
+        }
+        self.refuse_what_is_known_not_to_work(&head)?;
+        match self.extension {
+            "npy" | "npz" | "parquet" | "mat" | "png" | "jpg" | "jpeg" => {
+                let start = &head[..head.len().min(8)];
+                Err(Error::data(
+                    self.place,
+                    format!(
+                        "this is not a .{} file: it starts with `{}`",
+                        self.extension,
+                        start.escape_ascii()
+                    ),
+                )
+                .with_hint("the file is damaged, or its name ends wrongly"))
+            }
+            _ if head.contains(&0) => Err(Error::data(
+                self.place,
+                format!(
+                    "the kind of this file is not known: it starts with `{}`",
+                    head[..head.len().min(8)].escape_ascii()
+                ),
+            )
+            .with_hint(KINDS)),
+            "svm" | "svmlight" | "libsvm" => Ok(Format::Svmlight),
+            _ if svmlight::is_svmlight(&head) => Ok(Format::Svmlight),
+            _ => Ok(Format::Text),
+        }
+    }
+
+    /// Formats that users do bring and that need a step of theirs first.
+    fn refuse_what_is_known_not_to_work(&self, head: &[u8]) -> Result<()> {
+        let (what, hint) = if head.starts_with(b"\x89HDF") || head.starts_with(b"MATLAB 7.3") {
+            (
+                "this is an HDF5 file (MATLAB v7.3), which is not read here",
+                "save it with `save('data.mat', 'x', '-v7')`, or as .npy from Python with h5py",
+            )
+        } else if bytes::is_gzip(head) {
+            ("the file is packed by gzip twice", "unpack it once")
+        } else if images::is_image(head) {
+            ("this is a single image", "give the folder of images")
+        } else {
+            return Ok(());
+        };
+        Err(Error::data(self.place, what).with_hint(hint))
+    }
+}
+
+fn by_magic(head: &[u8]) -> Option<Format> {
+    Some(match head {
+        _ if head.starts_with(npy::MAGIC) => Format::Npy,
+        _ if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") => Format::Npz,
+        _ if head.starts_with(b"PAR1") => Format::Parquet,
+        _ if head.starts_with(b"MATLAB 5.0") => Format::Mat,
+        _ if idx::is_idx(head) => Format::Idx,
+        _ => return None,
+    })
+}
+
+/// `csv` for `a.csv` and for `a.csv.gz`.
+fn extension(path: &Path) -> String {
+    let name = path.file_name().map(|n| n.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.rsplit_once('.').map(|(_, ending)| ending.to_string()).unwrap_or_default()
+}

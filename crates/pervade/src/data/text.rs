@@ -1,0 +1,178 @@
+//! Text tables: CSV, TSV and their relatives, with or without a header.
+
+use csv::ByteRecord;
+
+use super::dataset::{Dataset, Values};
+use super::labels::Labels;
+use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::{Error, Result};
+
+/// Reads a table; one of its columns may be labels. Numbers are kept in single precision.
+pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
+    let first = Lines::new(bytes, place).next()?.map(|l| l.words()).unwrap_or_default();
+    let has_header = has_header(bytes, place, options.labels.as_ref())?;
+    let label = match &options.labels {
+        None => None,
+        Some(LabelSource::LastColumn) => first.len().checked_sub(1),
+        Some(LabelSource::Column(name)) if has_header && first.contains(name) => {
+            first.iter().position(|n| n == name)
+        }
+        Some(wanted) => {
+            let offered = match has_header {
+                true => format!("the columns are {}", brief(&first)),
+                false => "the file has no header that names its columns".into(),
+            };
+            return Err(not_offered(place, wanted, &offered));
+        }
+    };
+    let mut names =
+        if has_header { first.clone() } else { (0..first.len()).map(|j| j.to_string()).collect() };
+    let mut values: Vec<f32> = Vec::new();
+    let mut label_words: Vec<String> = Vec::new();
+    let mut n_rows = 0;
+    let mut lines = Lines::new(bytes, place);
+    if has_header {
+        lines.next()?;
+    }
+    while let Some(line) = lines.next()? {
+        let mut n_fields = 0;
+        for (j, field) in line.fields().enumerate() {
+            n_fields += 1;
+            if label == Some(j) {
+                label_words.push(String::from_utf8_lossy(field).trim().to_string());
+            } else if j < names.len() {
+                values.push(number(field).ok_or_else(|| not_a_number(field, line.number, &names[j], place))?);
+            }
+        }
+        if n_fields != names.len() {
+            return Err(ragged(line.number, n_fields, names.len(), place));
+        }
+        n_rows += 1;
+    }
+    label.map(|j| names.remove(j));
+    let data = Dataset::new(n_rows, names.len(), Values::F32(values.into()), place)?;
+    let data = if has_header { data.with_column_names(names) } else { data };
+    let labels = label.map(|_| Labels::from_text(&label_words, place)).transpose()?;
+    Ok(Table { data, labels })
+}
+
+/// Reads a file of one column, with or without a header, as labels.
+pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
+    let mut words: Vec<String> = Vec::new();
+    let mut lines = Lines::new(bytes, place);
+    while let Some(line) = lines.next()? {
+        let mut fields = line.words();
+        if fields.len() != 1 {
+            let problem =
+                format!("line {} has {} fields, a file of labels has one", line.number, fields.len());
+            return Err(Error::data(place, problem)
+                .with_hint("labels inside a table are named by `--labels column:NAME` without a file"));
+        }
+        words.append(&mut fields);
+    }
+    let is_number = |word: &String| number(word.as_bytes()).is_some();
+    // Numbers under a word: the word is a header. Among words only the usual headers can be told.
+    let usual = |word: &String| ["label", "labels", "class", "cluster", "y"].contains(&word.as_str());
+    let numbers_follow = words.len() > 1 && words[1..].iter().all(is_number);
+    if words.first().is_some_and(|first| !is_number(first) && (numbers_follow || usual(first))) {
+        words.remove(0);
+    }
+    Labels::from_text(&words, place)
+}
+
+/// Whether the first line names the columns: one of its fields is neither a number nor empty.
+fn has_header(bytes: &[u8], place: &str, labels: Option<&LabelSource>) -> Result<bool> {
+    let mut lines = Lines::new(bytes, place);
+    let is_word = |field: &String| !field.is_empty() && number(field.as_bytes()).is_none();
+    let first = lines.next()?.map(|l| l.words()).unwrap_or_default();
+    let only_last = first.iter().position(is_word) == first.len().checked_sub(1);
+    if labels == Some(&LabelSource::LastColumn) && only_last {
+        // A word in the label column alone may be a label: it is if the next line has one there too.
+        let second = lines.next()?.map(|l| l.words()).unwrap_or_default();
+        return Ok(!second.last().is_some_and(is_word));
+    }
+    Ok(first.iter().any(is_word))
+}
+
+fn number(field: &[u8]) -> Option<f32> {
+    std::str::from_utf8(field).ok()?.trim().parse().ok()
+}
+
+fn brief(names: &[String]) -> String {
+    let shown = names.iter().take(20).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > 20 { format!("{shown}, ... ({} in all)", names.len()) } else { shown }
+}
+
+fn not_a_number(field: &[u8], line: u64, column: &str, place: &str) -> Error {
+    let word: String = String::from_utf8_lossy(field).chars().take(40).collect();
+    let what = if word.trim().is_empty() { "is empty".into() } else { format!("is `{word}`, not a number") };
+    Error::data(place, format!("line {line}, column `{column}` {what}"))
+        .with_hint("fill in or remove such rows; a column of labels is named by `--labels column:NAME`")
+}
+
+fn ragged(line: u64, n_fields: usize, expected: usize, place: &str) -> Error {
+    Error::data(place, format!("line {line} has {n_fields} fields, expected {expected} as in the first line"))
+        .with_hint("every line needs the same number of fields")
+}
+
+/// The lines of a text, cut into fields.
+struct Lines<'a> {
+    csv: csv::Reader<&'a [u8]>,
+    record: ByteRecord,
+    place: &'a str,
+    skip_empty: bool,
+}
+
+struct Line<'a> {
+    number: u64,
+    record: &'a ByteRecord,
+    skip_empty: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(bytes: &'a [u8], place: &'a str) -> Self {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let separator = separator(bytes);
+        let csv = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .delimiter(separator)
+            .from_reader(bytes);
+        // Columns that are lined up by spaces have runs of them.
+        Self { csv, record: ByteRecord::new(), place, skip_empty: separator == b' ' }
+    }
+
+    fn next(&mut self) -> Result<Option<Line<'_>>> {
+        let more = self
+            .csv
+            .read_byte_record(&mut self.record)
+            .map_err(|e| Error::data(self.place, e.to_string()))?;
+        let number = self.record.position().map_or(0, csv::Position::line);
+        Ok(more.then_some(Line { number, record: &self.record, skip_empty: self.skip_empty }))
+    }
+}
+
+impl Line<'_> {
+    fn fields(&self) -> impl Iterator<Item = &[u8]> {
+        self.record.iter().filter(|field| !self.skip_empty || !field.is_empty())
+    }
+
+    fn words(&self) -> Vec<String> {
+        self.fields().map(|f| String::from_utf8_lossy(f).trim().to_string()).collect()
+    }
+}
+
+/// The separator of the first line that says something: the first of tab, `;`, `,` found outside
+/// quotes, else space.
+fn separator(bytes: &[u8]) -> u8 {
+    let is_content = |line: &&[u8]| !line.starts_with(b"#") && !line.trim_ascii().is_empty();
+    let line = bytes.split(|&b| b == b'\n' || b == b'\r').find(is_content).unwrap_or(b"");
+    let mut quoted = false;
+    let mut seen = [false; 256];
+    for &b in line.trim_ascii() {
+        quoted ^= b == b'"';
+        seen[b as usize] |= !quoted;
+    }
+    [b'\t', b';', b',', b' '].into_iter().find(|&b| seen[b as usize]).unwrap_or(b',')
+}

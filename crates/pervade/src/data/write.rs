@@ -1,0 +1,283 @@
+//! Results to files: written beside their target and renamed, so that nothing is half-written.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+
+use crate::{Error, Result};
+
+/// Rows that are turned into columns at a time for Parquet.
+const BLOCK_ROWS: usize = 1 << 14;
+
+/// The formats that results can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// NumPy.
+    Npy,
+    /// Text with a header.
+    Csv,
+    /// Parquet.
+    Parquet,
+}
+
+impl OutputFormat {
+    /// The format that the ending of `path` asks for. Call it before any long work.
+    pub fn of(path: &Path) -> Result<Self> {
+        let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        match ending.as_str() {
+            "npy" => Ok(OutputFormat::Npy),
+            "csv" => Ok(OutputFormat::Csv),
+            "parquet" => Ok(OutputFormat::Parquet),
+            _ => Err(Error::setting("out", path.display(), "must end in .csv, .npy or .parquet")),
+        }
+    }
+}
+
+/// Writes a file through `write` beside `path`, then moves it there; on any error `path` is left
+/// as it was and nothing stays behind.
+pub fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<()> {
+    let fail = |e| Error::io("write", path, e);
+    let flushed = |file: &File| {
+        let mut buffered = BufWriter::new(file);
+        write(&mut buffered)?;
+        buffered.flush()
+    };
+    // A pipe or a device is written to as it is: renaming would replace it.
+    if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        let file = File::options().write(true).open(path).map_err(fail)?;
+        return flushed(&file).map_err(fail);
+    }
+    // Through a symbolic link the file behind it is replaced, not the link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let folder = folder_of(&target);
+    let temporary = temporary_in(&folder).map_err(fail)?;
+    flushed(temporary.as_file()).and_then(|()| temporary.as_file().sync_all()).map_err(fail)?;
+    temporary.persist(&target).map_err(|e| fail(e.error))?;
+    // The rename itself must survive a power cut too; not every file system can be asked.
+    if let Ok(folder) = File::open(&folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+/// Checks that a file can be created at `path`, without leaving one there. For before long work.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::setting("out", path.display(), "must be a file, this is a folder"));
+    }
+    if path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    temporary_in(&folder_of(path)).map(drop).map_err(|e| Error::io("write", path, e))
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn temporary_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".pervade-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        // Temporary files are private by default; results get the permissions of any new file.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+/// A table of results: latent rows or generated rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The numbers, row by row.
+    pub values: &'a [f32],
+    /// Columns of a row.
+    pub n_columns: usize,
+    /// Names of the columns; `column_0`, `column_1`, ... where absent.
+    pub names: Option<&'a [String]>,
+}
+
+/// The clusters of the rows, and their probabilities where they were asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Assignments<'a> {
+    /// The cluster of every row.
+    pub clusters: &'a [u32],
+    /// The probability of that cluster, one a row.
+    pub probability: Option<&'a [f32]>,
+    /// The probability of every cluster, `[N, K]` row by row.
+    pub probabilities: Option<Rows<'a>>,
+}
+
+impl Rows<'_> {
+    /// Writes the table to `path` in the format of its ending.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let format = OutputFormat::of(path)?;
+        write_atomically(path, |out| self.write_to(out, format))
+    }
+
+    /// Writes the table to a stream.
+    pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
+        Columns { clusters: None, probability: None, rows: Some(*self) }.write_to(out, format)
+    }
+
+    fn n_rows(&self) -> usize {
+        self.values.len().checked_div(self.n_columns).unwrap_or(0)
+    }
+}
+
+impl Assignments<'_> {
+    /// Writes the assignments to `path` in the format of its ending.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let format = OutputFormat::of(path)?;
+        write_atomically(path, |out| self.write_to(out, format))
+    }
+
+    /// Writes the assignments to a stream.
+    ///
+    /// CSV and Parquet have the columns `cluster`, `probability` and one for each cluster; `.npy` is
+    /// one axis of u32, or with probabilities a structured array with those fields.
+    pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
+        Columns { clusters: Some(self.clusters), probability: self.probability, rows: self.probabilities }
+            .write_to(out, format)
+    }
+}
+
+/// What both kinds of result come down to: up to two single columns, then a block of columns.
+struct Columns<'a> {
+    clusters: Option<&'a [u32]>,
+    probability: Option<&'a [f32]>,
+    rows: Option<Rows<'a>>,
+}
+
+impl Columns<'_> {
+    fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
+        let n = self.n_rows();
+        let fits = self.clusters.is_none_or(|c| c.len() == n)
+            && self.probability.is_none_or(|p| p.len() == n)
+            && self.rows.is_none_or(|r| r.values.len() == n * r.n_columns);
+        if !fits {
+            return Err(io::Error::other("the columns of the result have different lengths"));
+        }
+        match format {
+            OutputFormat::Csv => self.write_csv(out, n),
+            OutputFormat::Npy => self.write_npy(out, n),
+            OutputFormat::Parquet => self.write_parquet(out, n).map_err(io::Error::other),
+        }
+    }
+
+    fn n_rows(&self) -> usize {
+        self.clusters.map_or_else(|| self.rows.map_or(0, |r| r.n_rows()), <[u32]>::len)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        names.extend(self.clusters.map(|_| "cluster".to_string()));
+        names.extend(self.probability.map(|_| "probability".to_string()));
+        if let Some(rows) = &self.rows {
+            let stem = if self.clusters.is_some() { "cluster" } else { "column" };
+            match rows.names {
+                Some(given) => names.extend(given.iter().cloned()),
+                None => names.extend((0..rows.n_columns).map(|j| format!("{stem}_{j}"))),
+            }
+        }
+        names
+    }
+
+    fn write_csv(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
+        let mut header = csv::Writer::from_writer(&mut *out);
+        header.write_record(self.names())?;
+        header.flush()?;
+        drop(header);
+        for i in 0..n {
+            let mut comma = "";
+            if let Some(clusters) = self.clusters {
+                write!(out, "{}", clusters[i])?;
+                comma = ",";
+            }
+            let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
+            for x in self.probability.map(|p| &p[i]).into_iter().chain(block) {
+                // Debug text is the shortest that reads back the same, with an exponent if it is long.
+                write!(out, "{comma}{x:?}")?;
+                comma = ",";
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    fn write_npy(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
+        let width = self.rows.map_or(0, |r| r.n_columns);
+        let (descr, shape) = match (self.clusters, self.probability, self.rows) {
+            (None, _, _) => ("'<f4'".to_string(), format!("({n}, {width})")),
+            (Some(_), None, None) => ("'<u4'".to_string(), format!("({n},)")),
+            (Some(_), probability, rows) => {
+                let one = probability.map_or("", |_| ", ('probability', '<f4')");
+                let all = rows.map_or(String::new(), |_| format!(", ('probabilities', '<f4', ({width},))"));
+                (format!("[('cluster', '<u4'){one}{all}]"), format!("({n},)"))
+            }
+        };
+        let mut header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
+        // Data begin at a multiple of 64 bytes, so that a reader can map them.
+        let padding = 63 - (10 + header.len()) % 64;
+        header.extend(std::iter::repeat_n(' ', padding));
+        header.push('\n');
+        out.write_all(b"\x93NUMPY\x01\x00")?;
+        out.write_all(&(header.len() as u16).to_le_bytes())?;
+        out.write_all(header.as_bytes())?;
+        for i in 0..n {
+            if let Some(clusters) = self.clusters {
+                out.write_all(&clusters[i].to_le_bytes())?;
+            }
+            let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
+            for x in self.probability.map(|p| &p[i]).into_iter().chain(block) {
+                out.write_all(&x.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_parquet(&self, out: &mut (impl Write + Send), n: usize) -> parquet::errors::Result<()> {
+        let names = self.names();
+        let mut writer: Option<ArrowWriter<_>> = None;
+        let mut out = Some(out);
+        // One block even for no rows: the file then still has its columns.
+        for start in (0..n.max(1)).step_by(BLOCK_ROWS) {
+            let range = start..(start + BLOCK_ROWS).min(n);
+            let mut columns: Vec<ArrayRef> = Vec::new();
+            if let Some(clusters) = self.clusters {
+                columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
+            }
+            if let Some(probability) = self.probability {
+                columns.push(Arc::new(Float32Array::from(probability[range.clone()].to_vec())));
+            }
+            if let Some(rows) = self.rows {
+                let column = |j: usize| range.clone().map(move |i| rows.values[i * rows.n_columns + j]);
+                let of = |j| Arc::new(Float32Array::from_iter_values(column(j))) as ArrayRef;
+                columns.extend((0..rows.n_columns).map(of));
+            }
+            let batch = RecordBatch::try_from_iter(names.iter().zip(columns))?;
+            if writer.is_none() {
+                writer = out.take().map(|out| ArrowWriter::try_new(out, batch.schema(), None)).transpose()?;
+            }
+            if let Some(writer) = &mut writer {
+                writer.write(&batch)?;
+            }
+        }
+        if let Some(writer) = writer {
+            writer.close()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The algorithm on one page: pretrain, start the mixture, train jointly; then choose a restart.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::Device;
+use crate::config::{CheckedSettings, Choice};
+use crate::data::Dataset;
+use crate::metrics;
+use crate::model::{RestartSummary, Vade};
+use crate::record::RestartRecord;
+use crate::train::checkpoint::Checkpoints;
+use crate::train::{Observer, Pack, Run, Stage, pretrain, start_mixture, train};
+use crate::{Error, Result};
+
+/// What a fit gives.
+#[derive(Debug)]
+pub struct Fit {
+    /// The model that was chosen.
+    pub model: Vade,
+    /// How every restart went.
+    pub restarts: Vec<RestartRecord>,
+    /// Clusters of the rows, one list a restart.
+    pub assignments: Vec<Vec<u32>>,
+    /// Which restart the model is.
+    pub chosen: usize,
+    /// Mean pairwise ARI of the restarts' clusters, when there is more than one.
+    pub stability: Option<f64>,
+}
+
+/// A restart that is done; its numbers travel beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finished {
+    /// How it went.
+    pub record: RestartRecord,
+    /// Cluster of each component.
+    pub groups: Vec<u32>,
+}
+
+/// Fits VaDE to rows. There is no way to hand it labels.
+pub fn fit<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    observer: &mut dyn Observer,
+    checkpoints: Option<&Checkpoints>,
+) -> Result<Fit> {
+    check_rows_differ(data)?;
+    let run = Run::new(device, data, settings)?;
+    let checksum = data.checksum();
+    checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
+    let (mut finished, mut resumed) = match checkpoints {
+        Some(place) if place.resume && place.exists() => place.load(&run, &checksum)?,
+        _ => (Vec::new(), None),
+    };
+    let n_restarts = settings.settings.restarts;
+    while finished.len() < n_restarts {
+        let first = finished.len();
+        let side_by_side = device.restarts_at_once(n_restarts - first).clamp(1, n_restarts - first);
+        let mut pack = match resumed.take() {
+            Some(pack) => pack,
+            None => Pack::new(&run, first..first + side_by_side)?,
+        };
+        let mut save = |pack: &Pack<D>| match checkpoints {
+            Some(place) => place.save(&run, &checksum, Some(pack), &finished),
+            None => Ok(()),
+        };
+        if pack.state.stage == Stage::Pretrain {
+            pretrain(&run, &mut pack, observer, &mut save)?;
+        }
+        if pack.state.stage == Stage::Mixture {
+            start_mixture(&run, &mut pack, observer, &mut save)?;
+        }
+        train(&run, &mut pack, observer, &mut save)?;
+        for ((record, best), values) in
+            pack.state.records.into_iter().zip(pack.state.best).zip(pack.best_values)
+        {
+            finished.push((Finished { record, groups: best.groups }, values));
+        }
+        checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
+    }
+    choose(&run, checksum, finished)
+}
+
+/// Clustering rows that are all the same has no answer.
+fn check_rows_differ(data: &Dataset) -> Result<()> {
+    let d = data.n_columns();
+    let (mut first, mut other) = (vec![0.0; d], vec![0.0; d]);
+    data.row_into(0, &mut first);
+    for i in 1..data.n_rows() {
+        data.row_into(i, &mut other);
+        if other != first {
+            return Ok(());
+        }
+    }
+    let problem = format!("all {} rows are the same: there is nothing to cluster", data.n_rows());
+    Err(Error::data(data.source(), problem).with_hint("check that the right array or columns were read"))
+}
+
+/// Keeps one restart by the label-free score that was asked for.
+fn choose<D: Device>(run: &Run<'_, D>, checksum: String, finished: Vec<(Finished, Vec<f32>)>) -> Result<Fit> {
+    let score = |record: &RestartRecord| match run.settings.settings.choose {
+        Choice::Elbo => record.elbo().unwrap_or(f64::NEG_INFINITY),
+        Choice::Modularity => record.kept_state().map_or(f64::NEG_INFINITY, |state| state.modularity),
+    };
+    let restarts: Vec<RestartRecord> = finished.iter().map(|(finished, _)| finished.record.clone()).collect();
+    let chosen = (1..restarts.len())
+        .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
+    let mut assignments = Vec::new();
+    let mut model = None;
+    for (i, (Finished { record, groups }, values)) in finished.into_iter().enumerate() {
+        let checksum = checksum.clone();
+        let vade =
+            Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, groups, record);
+        assignments.push(vade.assign(run.device, run.data)?.clusters);
+        if i == chosen {
+            model = Some(vade);
+        }
+    }
+    let mut model = model.expect("at least one restart");
+    let stability = metrics::stability(&assignments)?;
+    let summary = |record: &RestartRecord| RestartSummary {
+        restart: record.restart,
+        elbo: record.elbo(),
+        scores: record.kept_state().cloned(),
+    };
+    let occupancy = metrics::occupancy(&assignments[chosen], model.n_clusters())?;
+    model.finish(occupancy, restarts.iter().map(summary).collect(), stability);
+    Ok(Fit { model, restarts, assignments, chosen, stability })
+}

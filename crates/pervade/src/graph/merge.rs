@@ -1,0 +1,241 @@
+//! Greedy merging of many parts to few groups, by modularity or by Ward's criterion.
+
+use super::{Graph, PartGraph};
+use crate::rows::check_latents;
+use crate::{Error, Result};
+
+/// Where modularity stops rising at more than this many times K groups, K is a coarser level than
+/// the graph knows, and the rest is merged by Ward's criterion. Measured: up to 1.4 the two numbers
+/// mean the same level.
+pub const WARD_ABOVE_RATIO: f64 = 1.4;
+
+/// How many groups to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// This many.
+    Fixed(usize),
+    /// As many as there are when modularity stops rising.
+    Auto,
+}
+
+/// What merging looks at: edges between parts, their sizes and their means.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// Edges between the parts.
+    pub graph: PartGraph,
+    /// Rows in each part. `[C]`
+    pub sizes: Vec<f64>,
+    /// Mean of the rows of each part, or of its component where it has none. `[C, J]`
+    pub means: Vec<f64>,
+    /// J
+    pub n_latent: usize,
+}
+
+/// The group of every part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grouping {
+    /// Part to group, `0..n_groups`; group 0 has the most rows. `[C]`
+    pub groups: Vec<u32>,
+    /// K
+    pub n_groups: usize,
+    /// Modularity of the groups on the graph.
+    pub modularity: f64,
+    /// The number of groups at which modularity stops rising.
+    pub natural_number: usize,
+}
+
+impl Parts {
+    /// Takes stock of the parts that `assignment` makes of the rows.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`, assignment: `[N]`, component_means: `[C, J]`
+    pub fn count(
+        graph: &Graph,
+        latents: &[f32],
+        n_latent: usize,
+        assignment: &[u32],
+        component_means: &[f64],
+    ) -> Result<Self> {
+        let n_rows = check_latents(latents, n_latent)?;
+        if assignment.len() != n_rows {
+            let must = format!("must be {n_rows}, one for each row");
+            return Err(Error::setting("assignment", format!("{} entries", assignment.len()), must));
+        }
+        let n_parts = component_means.len() / n_latent;
+        let graph = PartGraph::count(graph, assignment, n_parts)?;
+        let mut sizes = vec![0.0; n_parts];
+        let mut sums = vec![0.0; n_parts * n_latent];
+        for (&part, z) in assignment.iter().zip(latents.chunks_exact(n_latent)) {
+            sizes[part as usize] += 1.0;
+            for j in 0..n_latent {
+                sums[part as usize * n_latent + j] += f64::from(z[j]);
+            }
+        }
+        let mean = |place: usize| match sizes[place / n_latent] {
+            0.0 => component_means[place],
+            size => sums[place] / size,
+        };
+        let means = (0..n_parts * n_latent).map(mean).collect();
+        Ok(Self { graph, sizes, means, n_latent })
+    }
+}
+
+/// Merges the parts, best pair first, until the target is reached.
+///
+/// Parts that the graph does not touch (no rows, or none in its sample) take no part in merging;
+/// each joins the group of the part with the nearest mean.
+pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
+    let mut natural = Merging::new(parts);
+    let n_touched = natural.alive.len();
+    while natural.merge_best(Score::Modularity { only_if_rising: true }) {}
+    let natural_number = natural.alive.len();
+    let merged = match target {
+        Target::Auto if n_touched > 0 => natural,
+        Target::Fixed(k) if (1..=n_touched).contains(&k) => {
+            let far_below = natural_number as f64 > WARD_ABOVE_RATIO * k as f64;
+            let score = if far_below { Score::Ward } else { Score::Modularity { only_if_rising: false } };
+            let mut merged = if natural_number >= k { natural } else { Merging::new(parts) };
+            while merged.alive.len() > k {
+                merged.merge_best(score);
+            }
+            merged
+        }
+        Target::Auto => return Err(Error::setting("components", 0, "must leave a part with rows to merge")),
+        Target::Fixed(k) => {
+            let must = format!("must be between 1 and {n_touched}, the number of components that hold rows");
+            return Err(
+                Error::setting("clusters", k, must).with_hint("use more components or fewer clusters")
+            );
+        }
+    };
+    let groups = numbered_by_size(&merged.groups_of_all(parts), &parts.sizes);
+    let modularity = parts.graph.modularity(&groups);
+    Ok(Grouping { groups, n_groups: merged.alive.len(), modularity, natural_number })
+}
+
+/// What makes a pair the best one to merge.
+#[derive(Clone, Copy)]
+enum Score {
+    /// The gain 2 (e_ij / t - a_i a_j / t^2), highest first (Newman, 2004).
+    Modularity { only_if_rising: bool },
+    /// The growth of the sum of squares n_i n_j / (n_i + n_j) |mean_i - mean_j|^2, lowest first
+    /// (Ward, 1963).
+    Ward,
+}
+
+/// Groups on the way; each goes by the first part in it.
+struct Merging {
+    /// The groups, rising.
+    alive: Vec<usize>,
+    /// The group of each part. `[C]`
+    leader: Vec<usize>,
+    graph: PartGraph,
+    volumes: Vec<f64>,
+    total_volume: f64,
+    sizes: Vec<f64>,
+    means: Vec<f64>,
+    n_latent: usize,
+}
+
+impl Merging {
+    fn new(parts: &Parts) -> Self {
+        let volumes = parts.graph.volumes();
+        Self {
+            alive: (0..parts.sizes.len()).filter(|&part| volumes[part] > 0.0).collect(),
+            leader: (0..parts.sizes.len()).collect(),
+            graph: parts.graph.clone(),
+            total_volume: volumes.iter().sum(),
+            volumes,
+            sizes: parts.sizes.clone(),
+            means: parts.means.clone(),
+            n_latent: parts.n_latent,
+        }
+    }
+
+    /// Merges the best pair, the first of equals. False when there is none (left).
+    fn merge_best(&mut self, score: Score) -> bool {
+        let mut best: Option<(f64, usize, usize)> = None;
+        for (place, &i) in self.alive.iter().enumerate() {
+            for &j in &self.alive[place + 1..] {
+                let value = self.score(score, i, j);
+                if best.is_none_or(|(highest, ..)| value > highest) {
+                    best = Some((value, i, j));
+                }
+            }
+        }
+        match best {
+            Some((gain, ..))
+                if matches!(score, Score::Modularity { only_if_rising: true }) && gain <= 0.0 =>
+            {
+                false
+            }
+            Some((_, i, j)) => {
+                self.merge(i, j);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn score(&self, score: Score, i: usize, j: usize) -> f64 {
+        match score {
+            Score::Modularity { .. } => {
+                let total = self.total_volume;
+                let edges = self.graph.edges[i * self.graph.n_parts + j];
+                2.0 * (edges / total - self.volumes[i] * self.volumes[j] / (total * total))
+            }
+            Score::Ward => {
+                let weight = self.sizes[i] * self.sizes[j] / (self.sizes[i] + self.sizes[j]);
+                -weight * square_distance(&self.means, i, j, self.n_latent)
+            }
+        }
+    }
+
+    /// Puts group `j` into group `i`.
+    fn merge(&mut self, i: usize, j: usize) {
+        let n = self.graph.n_parts;
+        let edges = &mut self.graph.edges;
+        (0..n).for_each(|other| edges[i * n + other] += edges[j * n + other]);
+        (0..n).for_each(|other| edges[other * n + i] += edges[other * n + j]);
+        self.volumes[i] += self.volumes[j];
+        let size = self.sizes[i] + self.sizes[j];
+        for column in 0..self.n_latent {
+            let (mean_i, mean_j) =
+                (self.means[i * self.n_latent + column], self.means[j * self.n_latent + column]);
+            self.means[i * self.n_latent + column] = (self.sizes[i] * mean_i + self.sizes[j] * mean_j) / size;
+        }
+        self.sizes[i] = size;
+        self.alive.retain(|&group| group != j);
+        self.leader.iter_mut().filter(|leader| **leader == j).for_each(|leader| *leader = i);
+    }
+
+    /// The group of every part, those that the graph does not touch included. `[C]`
+    fn groups_of_all(&self, parts: &Parts) -> Vec<usize> {
+        let volumes = parts.graph.volumes();
+        let touched: Vec<usize> = (0..volumes.len()).filter(|&part| volumes[part] > 0.0).collect();
+        let nearest = |part: usize| {
+            let distance = |&other: &usize| square_distance(&parts.means, part, other, parts.n_latent);
+            *touched.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).expect("a part with edges")
+        };
+        let stands_for = |part: usize| if volumes[part] > 0.0 { part } else { nearest(part) };
+        (0..volumes.len()).map(|part| self.leader[stands_for(part)]).collect()
+    }
+}
+
+/// Squared distance of two rows of a table with `n_columns` columns.
+fn square_distance(table: &[f64], i: usize, j: usize, n_columns: usize) -> f64 {
+    let row = |i: usize| &table[i * n_columns..(i + 1) * n_columns];
+    row(i).iter().zip(row(j)).map(|(a, b)| (a - b).powi(2)).sum()
+}
+
+/// Renumbers groups from zero by falling number of rows; of equals the one with the first part.
+fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
+    let mut group_sizes = vec![0.0; leaders.len()];
+    leaders.iter().zip(sizes).for_each(|(&leader, size)| group_sizes[leader] += size);
+    let mut order: Vec<usize> = leaders.to_vec();
+    order.sort_by(|&a, &b| group_sizes[b].total_cmp(&group_sizes[a]).then(a.cmp(&b)));
+    order.dedup();
+    let mut number = vec![0; leaders.len()];
+    order.iter().enumerate().for_each(|(place, &leader)| number[leader] = place as u32);
+    leaders.iter().map(|&leader| number[leader]).collect()
+}

@@ -1,0 +1,11 @@
+//! Scores of a clustering: against labels (which only this module sees), and without them.
+
+mod contingency;
+mod label_free;
+mod matching;
+
+pub use contingency::{Contingency, accuracy, ari, confusion, nmi};
+pub use label_free::{
+    LIVE_SHARE, live_clusters, mean_entropy, occupancy, occupancy_entropy, silhouette, stability,
+};
+pub use matching::best_matching;

@@ -1,0 +1,369 @@
+//! The arithmetic of the mixture, a few rows at a time against all components.
+//!
+//! Components are the inner, contiguous index, so that every loop runs over whole vectors.
+
+use crate::compute::host_simd::{Kernel, run_widest};
+use std::ops::Range;
+
+/// Rows computed together: what is loaded of a component serves all of them.
+const BLOCK_ROWS: usize = 8;
+/// Rows whose sums are kept in registers at once.
+const TILE_ROWS: usize = 4;
+/// Components computed together. Sums over components run in this many lanes on every machine.
+const LANES: usize = 8;
+
+/// Components laid out for blocks: transposed, and padded to whole lanes.
+pub(super) struct Components {
+    n_latent: usize,
+    n_padded: usize,
+    /// Subtracted from every latent, so that second moments keep their digits. `[J]`
+    centre: Vec<f64>,
+    /// The part of the log joint that no latent enters; minus infinity for padding. `[C']`
+    log_constants: Vec<f64>,
+    /// `[J, C']`, relative to `centre`
+    means: Vec<f64>,
+    /// `[J, C']`
+    inverse_variances: Vec<f64>,
+}
+
+/// A block of rows and what the components make of them.
+pub(super) struct Block {
+    pub(super) rows: Range<usize>,
+    n_padded: usize,
+    /// Latents relative to the centre, zero below the last row. `[BLOCK_ROWS, J]`
+    latents: Vec<f64>,
+    /// Log joint l, or responsibilities once [`Block::softmax`] has run. `[BLOCK_ROWS, C']`
+    values: Vec<f64>,
+}
+
+/// Sums over rows of gamma, gamma z and gamma z^2, with z relative to the centre.
+#[derive(Clone)]
+pub(super) struct Moments {
+    /// `[C']`
+    pub(super) mass: Vec<f64>,
+    /// `[J, C']`
+    first: Vec<f64>,
+    /// `[J, C']`
+    second: Vec<f64>,
+}
+
+impl Components {
+    /// # Shapes
+    /// - log_constants: `[C]`, means and inverse_variances: `[C, J]`, centre: `[J]`
+    pub(super) fn new(
+        log_constants: &[f64],
+        means: &[f64],
+        inverse_variances: impl Fn(usize) -> f64,
+        centre: &[f64],
+    ) -> Self {
+        let (n_components, n_latent) = (log_constants.len(), centre.len());
+        let n_padded = n_components.next_multiple_of(LANES);
+        let mut this = Self {
+            n_latent,
+            n_padded,
+            centre: centre.to_vec(),
+            log_constants: vec![f64::NEG_INFINITY; n_padded],
+            means: vec![0.0; n_latent * n_padded],
+            inverse_variances: vec![0.0; n_latent * n_padded],
+        };
+        this.log_constants[..n_components].copy_from_slice(log_constants);
+        for m in 0..n_components {
+            for j in 0..n_latent {
+                this.means[j * n_padded + m] = means[m * n_latent + j] - centre[j];
+                this.inverse_variances[j * n_padded + m] = inverse_variances(m * n_latent + j);
+            }
+        }
+        this
+    }
+
+    /// Calls `visit` with the log joint of every block of `rows`, in order.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`
+    pub(super) fn for_each_block(
+        &self,
+        latents: &[f32],
+        rows: Range<usize>,
+        mut visit: impl FnMut(&mut Block),
+    ) {
+        let mut block = Block {
+            rows: 0..0,
+            n_padded: self.n_padded,
+            latents: vec![0.0; BLOCK_ROWS * self.n_latent],
+            values: vec![0.0; BLOCK_ROWS * self.n_padded],
+        };
+        for first in rows.clone().step_by(BLOCK_ROWS) {
+            block.rows = first..(first + BLOCK_ROWS).min(rows.end);
+            block.latents.fill(0.0);
+            let source = &latents[first * self.n_latent..block.rows.end * self.n_latent];
+            for (row, z) in block.latents.chunks_exact_mut(self.n_latent).zip(source.chunks(self.n_latent)) {
+                for j in 0..self.n_latent {
+                    row[j] = f64::from(z[j]) - self.centre[j];
+                }
+            }
+            run_widest(LogJoint { components: self, block: &mut block });
+            visit(&mut block);
+        }
+    }
+
+    pub(super) fn zero_moments(&self) -> Moments {
+        let table = vec![0.0; self.n_latent * self.n_padded];
+        Moments { mass: vec![0.0; self.n_padded], first: table.clone(), second: table }
+    }
+}
+
+impl Block {
+    /// The values of each row, without padding. `[C]` each
+    pub(super) fn rows_mut(&mut self, n_components: usize) -> impl Iterator<Item = &mut [f64]> {
+        let n_rows = self.rows.len();
+        self.values.chunks_exact_mut(self.n_padded).take(n_rows).map(move |row| &mut row[..n_components])
+    }
+
+    /// Sets what the padding holds to zero, for values that were not made by [`Block::softmax`].
+    pub(super) fn clear_padding(&mut self, n_components: usize) {
+        self.values.chunks_exact_mut(self.n_padded).for_each(|row| row[n_components..].fill(0.0));
+    }
+
+    /// Log joint to responsibilities; returns the log density of each row (the first
+    /// `rows.len()` entries count).
+    pub(super) fn softmax(&mut self) -> [f64; BLOCK_ROWS] {
+        run_widest(Softmax { block: self })
+    }
+}
+
+impl Moments {
+    /// Adds a block whose values are responsibilities.
+    pub(super) fn add(&mut self, block: &Block) {
+        run_widest(AddMoments { moments: self, block });
+    }
+
+    /// Adds the sums of a later chunk.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.mass, &other.mass),
+            (&mut self.first, &other.first),
+            (&mut self.second, &other.second),
+        ] {
+            into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+        }
+    }
+
+    /// Mean relative to the centre, and variance, of component `m` in column `j`.
+    pub(super) fn mean_and_variance(&self, m: usize, j: usize) -> (f64, f64) {
+        let place = j * self.mass.len() + m;
+        let mean = self.first[place] / self.mass[m];
+        (mean, self.second[place] / self.mass[m] - mean * mean)
+    }
+}
+
+/// l_m = constant_m - 1/2 sum_j (z_j - mu_mj)^2 / s2_mj, for a block.
+struct LogJoint<'a> {
+    components: &'a Components,
+    block: &'a mut Block,
+}
+
+impl Kernel for LogJoint<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (components, block) = (self.components, self.block);
+        let (n_padded, n_latent) = (components.n_padded, components.n_latent);
+        for m in (0..n_padded).step_by(LANES) {
+            for tile in (0..BLOCK_ROWS).step_by(TILE_ROWS) {
+                let mut square = [[0.0; LANES]; TILE_ROWS];
+                for j in 0..n_latent {
+                    let mean = lanes(&components.means, j * n_padded + m);
+                    let inverse = lanes(&components.inverse_variances, j * n_padded + m);
+                    for row in 0..TILE_ROWS {
+                        let z = block.latents[(tile + row) * n_latent + j];
+                        for lane in 0..LANES {
+                            let difference = z - mean[lane];
+                            square[row][lane] += difference * difference * inverse[lane];
+                        }
+                    }
+                }
+                let constant = lanes(&components.log_constants, m);
+                for row in 0..TILE_ROWS {
+                    let out = lanes_mut(&mut block.values, (tile + row) * n_padded + m);
+                    for lane in 0..LANES {
+                        out[lane] = constant[lane] - 0.5 * square[row][lane];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Softmax of each row by log-sum-exp, in place; gives the log-sum-exp.
+struct Softmax<'a> {
+    block: &'a mut Block,
+}
+
+impl Kernel for Softmax<'_> {
+    type Output = [f64; BLOCK_ROWS];
+
+    #[inline(always)]
+    fn run(self) -> [f64; BLOCK_ROWS] {
+        let n_padded = self.block.n_padded;
+        let mut log_sums = [0.0; BLOCK_ROWS];
+        for row in 0..self.block.rows.len() {
+            let values = &mut self.block.values[row * n_padded..(row + 1) * n_padded];
+            let mut highest = [f64::NEG_INFINITY; LANES];
+            for m in (0..n_padded).step_by(LANES) {
+                let value = lanes(values, m);
+                for lane in 0..LANES {
+                    highest[lane] = if value[lane] > highest[lane] { value[lane] } else { highest[lane] };
+                }
+            }
+            let highest = highest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+            let mut sums = [0.0; LANES];
+            for m in (0..n_padded).step_by(LANES) {
+                let value = lanes_mut(values, m);
+                for lane in 0..LANES {
+                    value[lane] = exp_nonpositive(value[lane] - highest);
+                    sums[lane] += value[lane];
+                }
+            }
+            let sum: f64 = sums.into_iter().sum();
+            let scale = 1.0 / sum;
+            values.iter_mut().for_each(|value| *value *= scale);
+            log_sums[row] = highest + sum.ln();
+        }
+        log_sums
+    }
+}
+
+struct AddMoments<'a> {
+    moments: &'a mut Moments,
+    block: &'a Block,
+}
+
+impl Kernel for AddMoments<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (moments, block) = (self.moments, self.block);
+        let (n_padded, n_rows) = (block.n_padded, block.rows.len());
+        let n_latent = moments.first.len() / n_padded;
+        for m in (0..n_padded).step_by(LANES) {
+            let mass = lanes_mut(&mut moments.mass, m);
+            for row in 0..n_rows {
+                let gamma = lanes(&block.values, row * n_padded + m);
+                for lane in 0..LANES {
+                    mass[lane] += gamma[lane];
+                }
+            }
+            for j in 0..n_latent {
+                let first_place = lanes_mut(&mut moments.first, j * n_padded + m);
+                let second_place = lanes_mut(&mut moments.second, j * n_padded + m);
+                let (mut first, mut second) = (*first_place, *second_place);
+                for row in 0..n_rows {
+                    let gamma = lanes(&block.values, row * n_padded + m);
+                    let z = block.latents[row * n_latent + j];
+                    for lane in 0..LANES {
+                        let weighted = gamma[lane] * z;
+                        first[lane] += weighted;
+                        second[lane] += weighted * z;
+                    }
+                }
+                (*first_place, *second_place) = (first, second);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn lanes(values: &[f64], start: usize) -> &[f64; LANES] {
+    values[start..start + LANES].try_into().expect("a slice of LANES")
+}
+
+#[inline(always)]
+fn lanes_mut(values: &mut [f64], start: usize) -> &mut [f64; LANES] {
+    (&mut values[start..start + LANES]).try_into().expect("a slice of LANES")
+}
+
+/// Below this the exponential is taken as zero: it would be no normal number.
+const EXP_UNDERFLOW: f64 = -708.0;
+
+/// e^x for x <= 0, without a branch or a call, so that it runs in vector lanes.
+///
+/// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its series to r^13 (the next term is below 5e-18),
+/// 2^n through the bits of the exponent.
+#[inline(always)]
+fn exp_nonpositive(x: f64) -> f64 {
+    /// Adding it leaves the nearest integer in the low bits of the sum.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// ln 2 in two parts; the first has zeros at its end, so that n times it is exact.
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    const SERIES: [f64; 14] = [
+        1.0 / 6_227_020_800.0,
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ];
+    let bounded = if x < EXP_UNDERFLOW { EXP_UNDERFLOW } else { x };
+    let rounded = bounded * std::f64::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
+    let r = (bounded - n * LN2_HIGH) - n * LN2_LOW;
+    let mut series = SERIES[0];
+    for coefficient in &SERIES[1..] {
+        series = series * r + coefficient;
+    }
+    let power_of_two = f64::from_bits((rounded.to_bits() << 52).wrapping_add(1023 << 52));
+    if x < EXP_UNDERFLOW { 0.0 } else { series * power_of_two }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_agrees_with_the_standard_library() {
+        for step in 0..700_000 {
+            let x = -f64::from(step) * 1.0113e-3;
+            let (ours, theirs) = (exp_nonpositive(x), x.exp());
+            assert!((ours - theirs).abs() <= 1e-14 * theirs, "exp({x}) = {ours}, expected {theirs}");
+        }
+        assert_eq!(exp_nonpositive(0.0), 1.0);
+        assert_eq!(exp_nonpositive(-800.0), 0.0);
+        assert_eq!(exp_nonpositive(f64::NEG_INFINITY), 0.0);
+    }
+
+    /// The widest path against the plain one, bit for bit.
+    #[test]
+    fn every_vector_width_gives_the_same_bits() {
+        let (n_components, n_latent) = (13, 3);
+        let wave = |i: usize| (i as f64 * 0.7).sin() * 3.0;
+        let means: Vec<f64> = (0..n_components * n_latent).map(wave).collect();
+        let components =
+            Components::new(&vec![-1.0; n_components], &means, |i| 1.0 + wave(i).abs(), &[0.1, 0.2, 0.3]);
+        let latents: Vec<f32> = (0..21 * n_latent).map(|i| wave(i * 5 + 1) as f32).collect();
+        let mut wide = components.zero_moments();
+        let mut plain = components.zero_moments();
+        components.for_each_block(&latents, 0..21, |block| {
+            let values = block.values.clone();
+            LogJoint { components: &components, block }.run();
+            assert_eq!(values, block.values);
+            let log_sums = block.softmax();
+            let gamma = std::mem::replace(&mut block.values, values);
+            assert_eq!(Softmax { block }.run(), log_sums);
+            assert_eq!(gamma, block.values);
+            wide.add(block);
+            AddMoments { moments: &mut plain, block }.run();
+        });
+        assert_eq!((&wide.mass, &wide.first, &wide.second), (&plain.mass, &plain.first, &plain.second));
+    }
+}

@@ -1,0 +1,140 @@
+//! A mixture of Gaussians with diagonal covariance, and what it says about rows.
+
+use super::block::Components;
+use crate::parallel::collect_rows;
+use crate::rows::check_latents;
+use crate::{Error, Result};
+
+/// p(z) = sum_m w_m N(z; mu_m, diag s2_m).
+///
+/// # Shapes
+/// - log_weights: `[C]`, means and variances: `[C, J]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiagonalMixture {
+    /// Natural logarithms of the weights. `[C]`
+    pub log_weights: Vec<f64>,
+    /// `[C, J]`
+    pub means: Vec<f64>,
+    /// Variances, not their logarithms. `[C, J]`
+    pub variances: Vec<f64>,
+    /// C
+    pub n_components: usize,
+    /// J
+    pub n_latent: usize,
+}
+
+impl DiagonalMixture {
+    /// A mixture from its parts, which must fit together, be finite, and have positive variances.
+    ///
+    /// # Shapes
+    /// - log_weights: `[C]`, means and variances: `[C, J]`
+    pub fn new(log_weights: Vec<f64>, means: Vec<f64>, variances: Vec<f64>, n_latent: usize) -> Result<Self> {
+        let n_components = log_weights.len();
+        let n_values = n_components * n_latent;
+        if n_values == 0 || means.len() != n_values || variances.len() != n_values {
+            let problem = format!(
+                "{n_components} weights, {} means and {} variances do not fit {n_latent} latent columns",
+                means.len(),
+                variances.len()
+            );
+            return Err(Error::model("mixture", problem));
+        }
+        let finite = log_weights.iter().chain(&means).all(|value| value.is_finite());
+        if !finite || !variances.iter().all(|&variance| variance.is_finite() && variance > 0.0) {
+            return Err(Error::model(
+                "mixture",
+                "a weight or mean is not finite, or a variance not positive",
+            ));
+        }
+        Ok(Self { log_weights, means, variances, n_components, n_latent })
+    }
+
+    /// l_m = log w_m + log N(z; mu_m, s2_m) of every row.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`, result: `[N, C]`
+    pub fn log_joint(&self, latents: &[f32]) -> Result<Vec<f64>> {
+        let n_rows = check_latents(latents, self.n_latent)?;
+        let components = self.components(&vec![0.0; self.n_latent]);
+        Ok(collect_rows(n_rows, |rows| {
+            let mut out = Vec::with_capacity(rows.len() * self.n_components);
+            components.for_each_block(latents, rows, |block| {
+                block.rows_mut(self.n_components).for_each(|row| out.extend_from_slice(row));
+            });
+            out
+        }))
+    }
+
+    /// log p(z) of every row, in nats: log-sum-exp of the log joint.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`, result: `[N]`
+    pub fn log_density(&self, latents: &[f32]) -> Result<Vec<f64>> {
+        let n_rows = check_latents(latents, self.n_latent)?;
+        let components = self.components(&vec![0.0; self.n_latent]);
+        Ok(collect_rows(n_rows, |rows| {
+            let mut out = Vec::with_capacity(rows.len());
+            components.for_each_block(latents, rows, |block| {
+                let log_density = block.softmax();
+                out.extend_from_slice(&log_density[..block.rows.len()]);
+            });
+            out
+        }))
+    }
+
+    /// gamma_m = p(m | z): softmax of the log joint; each row sums to one however far it lies.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`, result: `[N, C]`
+    pub fn responsibilities(&self, latents: &[f32]) -> Result<Vec<f64>> {
+        let n_rows = check_latents(latents, self.n_latent)?;
+        let components = self.components(&vec![0.0; self.n_latent]);
+        Ok(collect_rows(n_rows, |rows| {
+            let mut out = Vec::with_capacity(rows.len() * self.n_components);
+            components.for_each_block(latents, rows, |block| {
+                block.softmax();
+                block.rows_mut(self.n_components).for_each(|row| out.extend_from_slice(row));
+            });
+            out
+        }))
+    }
+
+    /// The component with the highest log joint of every row; the first of equals.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`, result: `[N]`
+    pub fn assign(&self, latents: &[f32]) -> Result<Vec<u32>> {
+        let n_rows = check_latents(latents, self.n_latent)?;
+        let components = self.components(&vec![0.0; self.n_latent]);
+        Ok(collect_rows(n_rows, |rows| {
+            let mut out = Vec::with_capacity(rows.len());
+            components.for_each_block(latents, rows, |block| {
+                out.extend(block.rows_mut(self.n_components).map(|row| highest(row) as u32));
+            });
+            out
+        }))
+    }
+
+    /// The components laid out for computing, relative to `centre`. `[J]`
+    pub(super) fn components(&self, centre: &[f64]) -> Components {
+        let half_log_two_pi = 0.5 * std::f64::consts::TAU.ln();
+        let log_constants: Vec<f64> = (0..self.n_components)
+            .map(|m| {
+                let variances = &self.variances[m * self.n_latent..(m + 1) * self.n_latent];
+                self.log_weights[m] - variances.iter().map(|s2| half_log_two_pi + 0.5 * s2.ln()).sum::<f64>()
+            })
+            .collect();
+        Components::new(&log_constants, &self.means, |place| self.variances[place].recip(), centre)
+    }
+}
+
+/// Where the largest value stands; the first of equals.
+pub(super) fn highest(values: &[f64]) -> usize {
+    let mut best = 0;
+    for place in 1..values.len() {
+        if values[place] > values[best] {
+            best = place;
+        }
+    }
+    best
+}

@@ -1,0 +1,177 @@
+//! Expectation maximisation for a diagonal mixture (Dempster, Laird and Rubin, 1977).
+
+use super::DiagonalMixture;
+use super::block::Moments;
+use super::kmeans::{check_components, column_means, lloyd};
+use crate::parallel::map_chunks;
+use crate::rows::check_latents;
+use crate::seed::Key;
+use crate::{Error, Result};
+
+/// No variance falls below this share of the mean variance of the latents' columns. A component on
+/// repeated rows would otherwise shrink for ever and its density grow without bound; a share keeps
+/// the result the same when all latents are multiplied by a number. Components that matter are
+/// broader by three orders of magnitude.
+const VARIANCE_FLOOR_RATIO: f64 = 1e-6;
+/// The floor where all rows are the same and a share of nothing would be nothing.
+const MIN_VARIANCE: f64 = 1e-12;
+/// Rows a component counts for at least, so that its log weight stays finite.
+const MIN_MASS_ROWS: f64 = 1e-8;
+
+/// How to fit a mixture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EmOptions {
+    /// C
+    pub components: usize,
+    /// Starts tried; the one that ends with the highest log likelihood is kept.
+    pub restarts: usize,
+    /// EM iterations of each start at most.
+    pub max_iterations: usize,
+    /// Stop when an iteration raises the mean log likelihood by less than this share of it (of one
+    /// nat where it is nearer to zero).
+    pub tolerance: f64,
+}
+
+impl Default for EmOptions {
+    fn default() -> Self {
+        Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6 }
+    }
+}
+
+/// A fitted mixture and how it came about.
+#[derive(Clone, Debug)]
+pub struct EmFit {
+    /// The mixture.
+    pub mixture: DiagonalMixture,
+    /// Mean log density of the rows under `mixture`, in nats per row.
+    pub log_likelihood: f64,
+    /// The same at the start and after each iteration. `[iterations + 1]`
+    pub trace: Vec<f64>,
+    /// Whether the gain fell below the tolerance before the iterations ran out.
+    pub converged: bool,
+    /// Which restart this is.
+    pub restart: usize,
+}
+
+/// Fits a mixture from several k-means starts and keeps the most likely (the first of equals).
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> Result<EmFit> {
+    let n_rows = check_latents(latents, n_latent)?;
+    check_components("components", options.components, n_rows)?;
+    if options.restarts == 0 {
+        return Err(Error::setting("restarts", 0, "must be at least 1"));
+    }
+    let scale = Scale::of(latents, n_latent);
+    let mut best: Option<EmFit> = None;
+    for restart in 0..options.restarts {
+        let (start, moments) = lloyd(latents, &scale.centre, options.components, key, restart);
+        let previous = DiagonalMixture {
+            log_weights: vec![0.0; options.components],
+            means: start.centres,
+            variances: vec![scale.mean_variance.max(scale.variance_floor); options.components * n_latent],
+            n_components: options.components,
+            n_latent,
+        };
+        let start = maximise(&moments, previous, &scale);
+        let fit = EmFit { restart, ..iterate(latents, start, options, &scale) };
+        if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
+            best = Some(fit);
+        }
+    }
+    Ok(best.expect("at least one restart"))
+}
+
+/// EM from a given mixture; `options.components` and `options.restarts` are not used.
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn improve(latents: &[f32], start: DiagonalMixture, options: &EmOptions) -> Result<EmFit> {
+    check_latents(latents, start.n_latent)?;
+    let scale = Scale::of(latents, start.n_latent);
+    Ok(iterate(latents, start, options, &scale))
+}
+
+/// Where the latents lie and how far they spread.
+struct Scale {
+    /// `[J]`
+    centre: Vec<f64>,
+    mean_variance: f64,
+    variance_floor: f64,
+}
+
+impl Scale {
+    fn of(latents: &[f32], n_latent: usize) -> Self {
+        let centre = column_means(latents, n_latent);
+        let squares = map_chunks(latents.len() / n_latent, |rows| {
+            latents[rows.start * n_latent..rows.end * n_latent]
+                .iter()
+                .enumerate()
+                .map(|(place, &z)| (f64::from(z) - centre[place % n_latent]).powi(2))
+                .sum::<f64>()
+        });
+        let mean_variance = squares.iter().sum::<f64>() / latents.len() as f64;
+        let variance_floor = (VARIANCE_FLOOR_RATIO * mean_variance).max(MIN_VARIANCE);
+        Self { centre, mean_variance, variance_floor }
+    }
+}
+
+fn iterate(latents: &[f32], mut mixture: DiagonalMixture, options: &EmOptions, scale: &Scale) -> EmFit {
+    mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
+    let mut trace = Vec::with_capacity(options.max_iterations + 1);
+    loop {
+        let (moments, log_likelihood) = expect(latents, &mixture, scale);
+        let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);
+        trace.push(log_likelihood);
+        let converged = gain < options.tolerance * log_likelihood.abs().max(1.0);
+        if converged || trace.len() > options.max_iterations {
+            return EmFit { mixture, log_likelihood, trace, converged, restart: 0 };
+        }
+        mixture = maximise(&moments, mixture, scale);
+    }
+}
+
+/// E step: moments under the responsibilities, and the mean log density of the rows.
+fn expect(latents: &[f32], mixture: &DiagonalMixture, scale: &Scale) -> (Moments, f64) {
+    let components = mixture.components(&scale.centre);
+    let n_rows = latents.len() / mixture.n_latent;
+    let chunks = map_chunks(n_rows, |rows| {
+        let mut moments = components.zero_moments();
+        let mut log_likelihood = 0.0;
+        components.for_each_block(latents, rows, |block| {
+            let log_density = block.softmax();
+            log_likelihood += log_density[..block.rows.len()].iter().sum::<f64>();
+            moments.add(block);
+        });
+        (moments, log_likelihood)
+    });
+    let mut moments = components.zero_moments();
+    let mut log_likelihood = 0.0;
+    for (chunk, chunk_log_likelihood) in &chunks {
+        moments.merge(chunk);
+        log_likelihood += chunk_log_likelihood;
+    }
+    (moments, log_likelihood / n_rows as f64)
+}
+
+/// M step: w_m = N_m / N, mu_m and s2_m the moments of component m. A component that no row
+/// answers to keeps its place in `previous`.
+fn maximise(moments: &Moments, previous: DiagonalMixture, scale: &Scale) -> DiagonalMixture {
+    let DiagonalMixture { n_components, n_latent, .. } = previous;
+    let mut mixture = previous;
+    let mass = |m: usize| moments.mass[m].max(MIN_MASS_ROWS);
+    let log_total = (0..n_components).map(mass).sum::<f64>().ln();
+    for m in 0..n_components {
+        mixture.log_weights[m] = mass(m).ln() - log_total;
+        if moments.mass[m] < MIN_MASS_ROWS {
+            continue;
+        }
+        for j in 0..n_latent {
+            let (mean, variance) = moments.mean_and_variance(m, j);
+            mixture.means[m * n_latent + j] = scale.centre[j] + mean;
+            mixture.variances[m * n_latent + j] = variance.max(scale.variance_floor);
+        }
+    }
+    mixture
+}

@@ -1,0 +1,13 @@
+//! Mixtures of Gaussians with diagonal covariance: density, responsibilities, k-means and EM.
+//!
+//! Latents come as `f32`, row after row, and are computed with as `f64`. Results are the same bits
+//! for any number of threads and any vector width.
+
+mod block;
+mod diagonal;
+mod em;
+mod kmeans;
+
+pub use diagonal::DiagonalMixture;
+pub use em::{EmFit, EmOptions, fit, improve};
+pub use kmeans::{KMeans, kmeans};

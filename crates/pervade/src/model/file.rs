@@ -1,0 +1,137 @@
+//! The `.pervade` file: a safetensors file with one JSON entry of metadata.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+
+use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
+use super::vade::{Metadata, Vade};
+use crate::data::write_atomically;
+use crate::nn::Architecture;
+use crate::{Error, Result};
+
+/// Name and version of the format. A change that old readers would misread raises the number.
+pub(super) const FORMAT: &str = "pervade-model-1";
+const FAMILY: &str = "pervade-model-";
+const GROUPS: &str = "mixture.groups";
+/// No network that was ever trained is wider; a header that claims more is refused.
+const MOST_COLUMNS: usize = 1 << 28;
+
+impl Vade {
+    /// Writes the model; the file appears whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes()?;
+        write_atomically(path, |out| out.write_all(&bytes))
+    }
+
+    /// The model file's bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut tensors: Vec<Named> = Vec::new();
+        for (name, slot) in self.architecture.layout.slots() {
+            let values = &self.values[slot.range()];
+            let shape = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
+            tensors.push(Named::shaped(name.clone(), shape, values));
+        }
+        tensors.push(Named::whole(GROUPS, self.groups.clone()));
+        let json =
+            serde_json::to_string(&self.metadata).map_err(|e| Error::model("model file", e.to_string()))?;
+        named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))
+    }
+
+    /// Reads a model file.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        Self::from_bytes(&bytes, path)
+    }
+
+    /// Reads a model from a file's bytes; `path` is for messages.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        let not_ours = |what: String| {
+            Error::model(path.display(), format!("not a pervade model: {what}")).with_hint(
+                "models are written by `pervade fit --out FILE.pervade`; the file may be cut short",
+            )
+        };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| not_ours(e.to_string()))?;
+        let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
+        let json =
+            entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
+        check_format(path, json)?;
+        let metadata: Metadata =
+            serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
+        check_sizes(&metadata).map_err(&not_ours)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| not_ours(e.to_string()))?;
+        Self::from_tensors(path, metadata, &tensors)
+    }
+
+    fn from_tensors(path: &Path, metadata: Metadata, tensors: &SafeTensors<'_>) -> Result<Self> {
+        let (d, settings) = (metadata.n_columns, &metadata.settings);
+        let n_outputs = metadata.likelihood.n_outputs(d);
+        // The table of slices is a few numbers; the buffer is made after every size was compared
+        // with the arrays that are really there.
+        let architecture =
+            Architecture::new(d, &settings.hidden, settings.latents, n_outputs, metadata.n_components);
+        for (name, slot) in architecture.layout.slots() {
+            let shape = shape_of(path, tensors, name)?;
+            let expected = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
+            if shape != expected {
+                return Err(Error::model(
+                    path.display(),
+                    format!("`{name}` is {shape:?}, expected {expected:?}"),
+                ));
+            }
+        }
+        let mut values = vec![0.0; architecture.layout.len()];
+        for (name, slot) in architecture.layout.slots() {
+            let array = float_values(path, tensors, name)?;
+            if let Some(bad) = array.iter().find(|x| !x.is_finite()) {
+                return Err(Error::model(path.display(), format!("`{name}` holds {bad}")));
+            }
+            values[slot.range()].copy_from_slice(&array);
+        }
+        let groups = whole_values(path, tensors, GROUPS)?;
+        let fits = groups.len() == metadata.n_components
+            && groups.iter().all(|&g| (g as usize) < metadata.n_clusters)
+            && (0..metadata.n_clusters as u32).all(|k| groups.contains(&k));
+        if !fits {
+            return Err(Error::model(path.display(), "its components and clusters do not fit together"));
+        }
+        Ok(Self { metadata, architecture, values, groups })
+    }
+}
+
+/// A newer format is refused before its metadata is read: its fields may mean something else.
+fn check_format(path: &Path, json: &str) -> Result<()> {
+    let value: serde_json::Value = serde_json::from_str(json)
+        .map_err(|e| Error::model(path.display(), format!("not a pervade model: {e}")))?;
+    match value.get("format").and_then(|f| f.as_str()) {
+        Some(FORMAT) => Ok(()),
+        Some(other) if other.starts_with(FAMILY) => Err(Error::model(
+            path.display(),
+            format!("its format is `{other}`, this program reads `{FORMAT}`"),
+        )
+        .with_hint("it was written by another version of pervade: update pervade")),
+        other => Err(Error::model(path.display(), format!("not a pervade model: its format is {other:?}"))),
+    }
+}
+
+fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
+    metadata.settings.check_ranges().map_err(|e| e.to_string())?;
+    let d = metadata.n_columns;
+    if d == 0 || d > MOST_COLUMNS || metadata.n_components == 0 || metadata.n_components > MOST_COLUMNS {
+        return Err(format!("{d} columns, {} components", metadata.n_components));
+    }
+    if metadata.n_clusters == 0 || metadata.n_clusters > metadata.n_components {
+        return Err(format!("{} clusters of {} components", metadata.n_clusters, metadata.n_components));
+    }
+    if metadata.preparation.n_columns() != d {
+        return Err("its preparation is for another number of columns".to_string());
+    }
+    let image = metadata.image.map(|i| i.height.saturating_mul(i.width).saturating_mul(i.channels));
+    let names = metadata.column_names.as_ref().map(Vec::len);
+    if image.is_some_and(|n| n != d) || names.is_some_and(|n| n != d) {
+        return Err("its image shape or column names do not fit its columns".to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! What a fitted model does: assign, embed, generate, reconstruct, score. No labels, no noise but
+//! where rows are generated.
+
+use super::Vade;
+use crate::compute::cpu::math::normal_pair;
+use crate::compute::{Device, LOG_VARIANCE_LIMIT, Likelihood, Params};
+use crate::data::Dataset;
+use crate::nn::Tape;
+use crate::seed::{Key, Stream};
+use crate::train::{Pass, blocks, cluster_probabilities};
+use crate::{Error, Result};
+
+/// Rows decoded at once.
+const BLOCK: usize = 512;
+
+/// The cluster of each row, and the probability of every cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignments {
+    /// Most probable cluster of each row, the first of equals.
+    pub clusters: Vec<u32>,
+    /// q(c|x), [N, K]; each row sums to one.
+    pub probabilities: Vec<f32>,
+    /// K.
+    pub n_clusters: usize,
+}
+
+/// New rows, in the units of the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// The cluster each row was drawn from.
+    pub clusters: Vec<u32>,
+    /// The means of p(x|z), [count, D].
+    pub rows: Vec<f32>,
+}
+
+impl Vade {
+    /// The cluster of each row: argmax of q(c|x) at the latent mean.
+    pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
+        let (c, k) = (self.groups.len(), self.n_clusters());
+        let mut found = Assignments { clusters: Vec::new(), probabilities: Vec::new(), n_clusters: k };
+        self.for_each_block(device, data, |pass| {
+            for joints in pass.log_joints.chunks_exact(c) {
+                let probabilities = cluster_probabilities(joints, &self.groups, k);
+                found.clusters.push(crate::train::argmax(&probabilities) as u32);
+                found.probabilities.extend(probabilities);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The latent mean of each row, [N, J].
+    pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        let j = self.n_latents();
+        let mut latents = Vec::with_capacity(data.n_rows() * j);
+        self.for_each_block(device, data, |pass| {
+            latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+            Ok(())
+        })?;
+        Ok(latents)
+    }
+
+    /// `count` new rows of a cluster, or of all clusters in the proportions of the prior.
+    ///
+    /// The generative process of the paper: a component of the cluster by its weight, a latent from
+    /// its Gaussian, and the mean of p(x|z).
+    pub fn generate<D: Device>(
+        &self,
+        device: &D,
+        cluster: Option<usize>,
+        count: usize,
+        seed: u64,
+    ) -> Result<Generated> {
+        if let Some(c) = cluster.filter(|&c| c >= self.n_clusters()) {
+            let must = format!("must be below {}, the number of clusters", self.n_clusters());
+            return Err(Error::setting("cluster", c, must));
+        }
+        let (j, key) = (self.n_latents(), Key::new(seed, Stream::Generate, 0));
+        let (weights, means, variances) = self.components();
+        let open = |m: usize| cluster.is_none_or(|c| self.groups[m] as usize == c);
+        let total: f64 = (0..weights.len()).filter(|&m| open(m)).map(|m| weights[m]).sum();
+        let (mut clusters, mut latents) = (Vec::with_capacity(count), Vec::with_capacity(count * j));
+        for row in 0..count {
+            let mut left = key.uniform(row as u64, 0, 0) * total;
+            let mut chosen = None;
+            for m in (0..weights.len()).filter(|&m| open(m)) {
+                chosen = Some(m);
+                left -= weights[m];
+                if left < 0.0 {
+                    break;
+                }
+            }
+            let m = chosen.expect("every cluster has a component");
+            clusters.push(self.groups[m]);
+            for column in 0..j {
+                let [a, b, ..] = key.draw(row as u64, 1, column as u32);
+                let eps = f64::from(normal_pair(a, b)[0]);
+                latents.push((means[m * j + column] + variances[m * j + column].sqrt() * eps) as f32);
+            }
+        }
+        Ok(Generated { clusters, rows: self.decode(device, &latents)? })
+    }
+
+    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D].
+    pub fn reconstruct<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        let latents = self.embed(device, data)?;
+        self.decode(device, &latents)
+    }
+
+    /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
+    ///
+    /// DEVIATION(score-at-mean): the reconstruction term is taken at the latent mean instead of a
+    /// sample, so that a row's score depends on the row alone.
+    pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
+        let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
+        let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
+        let mut row = vec![0.0f32; d];
+        self.for_each_block(device, data, |pass| {
+            latents.clear();
+            latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+            let outputs = self.outputs(device, &latents)?;
+            let width = outputs.len() / (latents.len() / j);
+            for (i, output) in outputs.chunks_exact(width).enumerate() {
+                self.metadata.preparation.prepared_row_into(data, pass.first + i, &mut row);
+                let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
+                let joints = &pass.log_joints[c * i..c * (i + 1)];
+                let reconstruction = log_likelihood(self.metadata.likelihood, &row, output);
+                scores.push(reconstruction + log_sum_exp(joints) + entropy(&head[j..]));
+            }
+            Ok(())
+        })?;
+        Ok(scores)
+    }
+
+    fn for_each_block<D: Device>(
+        &self,
+        device: &D,
+        data: &Dataset,
+        visit: impl FnMut(Pass<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.metadata.preparation.check_columns(data)?;
+        let params = Params::fixed(device, &self.values)?;
+        let rows = device.rows(data, &self.metadata.preparation)?;
+        let gamma = self.metadata.settings.gamma;
+        blocks(device, &rows, data.n_rows(), &self.architecture, gamma, &params, visit)
+    }
+
+    /// Means of p(x|z) in the units of the data.
+    fn decode<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+        let d = self.n_columns();
+        let outputs = self.outputs(device, latents)?;
+        let width = self.metadata.likelihood.n_outputs(d);
+        let mut rows = Vec::with_capacity(outputs.len() / width * d);
+        for output in outputs.chunks_exact(width) {
+            let start = rows.len();
+            match self.metadata.likelihood {
+                Likelihood::Bernoulli => {
+                    rows.extend(
+                        output.iter().map(|&o| crate::compute::cpu::math::softplus_and_logistic(o).1),
+                    );
+                }
+                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
+                    rows.extend_from_slice(&output[..d])
+                }
+            }
+            self.metadata.preparation.undo(&mut rows[start..]);
+        }
+        Ok(rows)
+    }
+
+    /// The decoder's output for each latent.
+    fn outputs<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+        let (j, n) = (self.n_latents(), latents.len() / self.n_latents());
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let b = BLOCK.min(n);
+        let params = Params::fixed(device, &self.values)?;
+        let mut tape = Tape::new(device, &self.architecture, 1, b, 1)?;
+        let width = tape.output.columns;
+        let (mut padded, mut block) = (vec![0.0; b * j], vec![0.0; b * width]);
+        let mut outputs = Vec::with_capacity(n * width);
+        for part in latents.chunks(b * j) {
+            padded[..part.len()].copy_from_slice(part);
+            device.write(&mut tape.z.data, 0, &padded)?;
+            tape.decode(device, &self.architecture, &params)?;
+            device.read(&tape.output.data, 0, &mut block)?;
+            outputs.extend_from_slice(&block[..part.len() / j * width]);
+        }
+        Ok(outputs)
+    }
+}
+
+/// log p(x|z) of one row from the decoder's output, in double precision.
+fn log_likelihood(family: Likelihood, x: &[f32], output: &[f32]) -> f64 {
+    let tau = std::f64::consts::TAU;
+    let pairs = x.iter().zip(output).map(|(&x, &o)| (f64::from(x), f64::from(o)));
+    match family {
+        Likelihood::Bernoulli => pairs.map(|(x, o)| x * o - (o.max(0.0) + (-o.abs()).exp().ln_1p())).sum(),
+        Likelihood::GaussianFixed { variance } => {
+            let v = f64::from(variance);
+            pairs.map(|(x, o)| -0.5 * ((tau * v).ln() + (x - o).powi(2) / v)).sum()
+        }
+        Likelihood::Gaussian => {
+            let limit = f64::from(crate::compute::DECODER_LOG_VARIANCE_LIMIT);
+            let logs = output[x.len()..].iter().map(|&l| f64::from(l).clamp(-limit, limit));
+            pairs.zip(logs).map(|((x, o), l)| -0.5 * (tau.ln() + l + (x - o).powi(2) * (-l).exp())).sum()
+        }
+    }
+}
+
+fn log_sum_exp(values: &[f32]) -> f64 {
+    let greatest = f64::from(values.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    greatest + values.iter().map(|&v| (f64::from(v) - greatest).exp()).sum::<f64>().ln()
+}
+
+/// Entropy of q(z|x) from its log variances.
+fn entropy(log_variances: &[f32]) -> f64 {
+    let limit = LOG_VARIANCE_LIMIT;
+    let each = |&l: &f32| 0.5 * (1.0 + std::f64::consts::TAU.ln() + f64::from(l.clamp(-limit, limit)));
+    log_variances.iter().map(each).sum()
+}

@@ -1,0 +1,168 @@
+//! What a fitted model is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::Likelihood;
+use crate::config::{CheckedSettings, Settings};
+use crate::data::{Dataset, ImageShape, Preparation};
+use crate::nn::Architecture;
+use crate::record::{RestartRecord, StateScores};
+
+/// Everything in a model file that is not weights. No clock and no thread count: the same run gives
+/// the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// The format's name and version.
+    pub format: String,
+    /// The version of pervade that wrote it.
+    pub version: String,
+    /// The settings of the run.
+    pub settings: Settings,
+    /// How rows are prepared.
+    pub preparation: Preparation,
+    /// p(x|z) with its variance.
+    pub likelihood: Likelihood,
+    /// Rows the model was fitted to.
+    pub n_rows: usize,
+    /// Columns of the data, D.
+    pub n_columns: usize,
+    /// Names of the columns, where the file had them.
+    pub column_names: Option<Vec<String>>,
+    /// The shape of the pictures, where the rows are pictures.
+    pub image: Option<ImageShape>,
+    /// Fingerprint of the data.
+    pub data_checksum: String,
+    /// Clusters, K.
+    pub n_clusters: usize,
+    /// Components of the prior, C.
+    pub n_components: usize,
+    /// Rows of each cluster when the model was fitted.
+    pub occupancy: Vec<u64>,
+    /// Which restart this is, how it went.
+    pub record: RestartRecord,
+    /// The other restarts in short, this one included.
+    pub restarts: Vec<RestartSummary>,
+    /// Mean pairwise agreement (ARI) of the restarts' clusters, when there was more than one.
+    pub stability: Option<f64>,
+}
+
+/// A restart in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartSummary {
+    /// Counted from zero.
+    pub restart: usize,
+    /// Nats per row in its last epoch.
+    pub elbo: Option<f64>,
+    /// Scores of the state it kept.
+    pub scores: Option<StateScores>,
+}
+
+/// A fitted VaDE: networks, grouped mixture prior, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Vade {
+    pub(super) metadata: Metadata,
+    pub(super) architecture: Architecture,
+    /// The flat parameter buffer, P numbers.
+    pub(super) values: Vec<f32>,
+    /// Cluster of each component.
+    pub(super) groups: Vec<u32>,
+}
+
+impl Vade {
+    /// Puts a model together from a finished restart.
+    pub(crate) fn assemble(
+        data: &Dataset,
+        data_checksum: String,
+        settings: &CheckedSettings,
+        architecture: &Architecture,
+        values: Vec<f32>,
+        groups: Vec<u32>,
+        record: RestartRecord,
+    ) -> Self {
+        let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
+        let metadata = Metadata {
+            format: super::file::FORMAT.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            settings: settings.settings.clone(),
+            preparation: settings.preparation.clone(),
+            likelihood: settings.likelihood,
+            n_rows: data.n_rows(),
+            n_columns: data.n_columns(),
+            column_names: data.column_names().map(<[String]>::to_vec),
+            image: data.image(),
+            data_checksum,
+            n_clusters,
+            n_components: groups.len(),
+            occupancy: Vec::new(),
+            record,
+            restarts: Vec::new(),
+            stability: None,
+        };
+        Self { metadata, architecture: architecture.clone(), values, groups }
+    }
+
+    /// Adds what is known once all restarts are done.
+    pub(crate) fn finish(
+        &mut self,
+        occupancy: Vec<u64>,
+        restarts: Vec<RestartSummary>,
+        stability: Option<f64>,
+    ) {
+        self.metadata.occupancy = occupancy;
+        self.metadata.restarts = restarts;
+        self.metadata.stability = stability;
+    }
+
+    /// How it was made and how it went.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Clusters, K.
+    pub fn n_clusters(&self) -> usize {
+        self.metadata.n_clusters
+    }
+
+    /// Columns of the data, D.
+    pub fn n_columns(&self) -> usize {
+        self.metadata.n_columns
+    }
+
+    /// Latent columns, J.
+    pub fn n_latents(&self) -> usize {
+        self.architecture.n_latents()
+    }
+
+    /// Names of the columns, where the data had them.
+    pub fn column_names(&self) -> Option<&[String]> {
+        self.metadata.column_names.as_deref()
+    }
+
+    /// The shape of the pictures, where the rows are pictures.
+    pub fn image(&self) -> Option<ImageShape> {
+        self.metadata.image
+    }
+
+    /// Cluster of each component.
+    pub fn groups(&self) -> &[u32] {
+        &self.groups
+    }
+
+    /// Weight, mean and variance of each component: [C], [C, J], [C, J].
+    pub fn components(&self) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let slots = self.architecture.mixture;
+        let wide = |range: std::ops::Range<usize>| {
+            self.values[range].iter().map(|&x: &f32| f64::from(x)).collect::<Vec<f64>>()
+        };
+        let logits = wide(slots.logits.range());
+        let greatest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let total: f64 = logits.iter().map(|l| (l - greatest).exp()).sum();
+        let weights = logits.iter().map(|l| (l - greatest).exp() / total).collect();
+        let limit = f64::from(crate::compute::LOG_VARIANCE_LIMIT);
+        let variances =
+            wide(slots.log_variances.range()).iter().map(|l| l.clamp(-limit, limit).exp()).collect();
+        (weights, wide(slots.means.range()), variances)
+    }
+}

@@ -1,0 +1,85 @@
+//! What a run was asked, what happened and how it ended, as plain data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::Terms;
+
+/// One epoch of pretraining: the loss is minus the mean log likelihood, in nats per row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PretrainEpoch {
+    /// `auto-encoder`, or `layer 1`, `layer 2`, ... of stacked pretraining.
+    pub phase: String,
+    /// Counted from one.
+    pub epoch: usize,
+    /// Mean over the epoch's rows.
+    pub loss: f64,
+}
+
+/// One epoch of joint training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JointEpoch {
+    /// Counted from one.
+    pub epoch: usize,
+    /// Nats per row, higher is better.
+    pub elbo: f64,
+    /// Its terms, nats per row.
+    pub terms: Terms,
+    /// The networks' learning rate.
+    pub learning_rate: f64,
+}
+
+/// A state of the model that was looked at without labels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateScores {
+    /// Epochs of joint training before it; zero is the start.
+    pub epoch: usize,
+    /// Clusters.
+    pub clusters: usize,
+    /// Clusters with at least half a percent of the rows.
+    pub live_clusters: usize,
+    /// Communities that the graph of the latents has by itself.
+    pub natural_clusters: usize,
+    /// Modularity of the partition on the graph of this state's latents.
+    pub modularity: f64,
+    /// Modularity of the partition on the graph that compares states (the same for all states).
+    pub score: f64,
+    /// Entropy of the cluster sizes, in nats.
+    pub occupancy_entropy: f64,
+    /// Mean entropy of q(c|x), in nats.
+    pub assignment_entropy: f64,
+    /// Mean silhouette of a sample of rows in the latent space.
+    pub silhouette: f64,
+}
+
+/// How one restart went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartRecord {
+    /// Counted from zero.
+    pub restart: usize,
+    /// Every epoch of pretraining.
+    pub pretrain: Vec<PretrainEpoch>,
+    /// Every epoch of joint training.
+    pub joint: Vec<JointEpoch>,
+    /// Every state that was scored, the start first.
+    pub states: Vec<StateScores>,
+    /// Which of `states` became the model.
+    pub kept: usize,
+    /// Things a user should know: a collapse, a state that was not kept.
+    pub remarks: Vec<String>,
+}
+
+impl RestartRecord {
+    /// Scores of the state that was kept.
+    pub fn kept_state(&self) -> Option<&StateScores> {
+        self.states.get(self.kept)
+    }
+
+    /// The ELBO of the last epoch, if there was one.
+    pub fn elbo(&self) -> Option<f64> {
+        self.joint.last().map(|epoch| epoch.elbo)
+    }
+}

@@ -1,0 +1,178 @@
+//! Joint training: maximise the ELBO over networks and mixture (paper, the detailed ELBO).
+
+use super::observer::{Control, Event, Observer, Stage};
+use super::run::{Pack, Run, Save, obey, run_steps};
+use super::score::{keep_best, score_states};
+use crate::compute::{AdamStep, Device, Draw, Pick};
+use crate::nn::Tape;
+use crate::record::JointEpoch;
+use crate::seed::{Key, Stream};
+use crate::{Error, Result};
+
+/// States of a run that are scored, the start and the end included.
+const SCORED_STATES: usize = 5;
+
+/// Trains the pack jointly, from wherever it stands.
+pub fn train<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    let restarts = pack.state.restarts.clone();
+    let (b, epochs) = (run.settings.batch, run.settings.epochs);
+    let n_steps = run.data.n_rows() / b;
+    observer.event(&Event::StageStarted {
+        restart: restarts.start,
+        stage: Stage::Joint,
+        phase: "joint training",
+        epochs,
+        done: pack.state.epoch,
+        steps: n_steps,
+    });
+    let mut joint = JointStep::new(run, restarts.clone())?;
+    while pack.state.epoch < epochs {
+        let epoch = pack.state.epoch;
+        let rates = learning_rates(run, epoch);
+        run_steps(n_steps, Stage::Joint, epoch, observer, |number| {
+            joint.step(run, &mut pack.params, epoch as u64, number, n_steps, rates)
+        })?;
+        pack.state.epoch += 1;
+        let terms = run.device.take_sums(&mut joint.sums)?;
+        let mut control = Control::Continue;
+        for (place, terms) in terms.iter().enumerate() {
+            let terms = terms.scaled(1.0 / (n_steps * b) as f64);
+            if !terms.elbo().is_finite() {
+                return Err(Error::Diverged {
+                    stage: "joint training",
+                    epoch: epoch + 1,
+                    loss: -terms.elbo(),
+                });
+            }
+            let entry = JointEpoch {
+                epoch: epoch + 1,
+                elbo: terms.elbo(),
+                terms,
+                learning_rate: f64::from(rates[0]),
+            };
+            control = observer.event(&Event::Trained(restarts.start + place, &entry));
+            pack.state.records[place].joint.push(entry);
+        }
+        if is_scored(epoch + 1, epochs) {
+            let scored = score_states(run, pack, observer)?;
+            keep_best(run, pack, scored, observer)?;
+        }
+        obey(control, pack, observer, save)?;
+    }
+    observer.event(&Event::StageEnded { restart: restarts.start, stage: Stage::Joint });
+    Ok(())
+}
+
+/// The last epoch, and others evenly before it.
+fn is_scored(epoch: usize, epochs: usize) -> bool {
+    let place = |e: usize| e * (SCORED_STATES - 1) / epochs;
+    epoch == epochs || place(epoch) != place(epoch - 1)
+}
+
+/// Step decay with a floor, networks' and mixture's.
+fn learning_rates<D: Device>(run: &Run<'_, D>, epoch: usize) -> [f32; 2] {
+    let settings = &run.settings.settings;
+    let factor = settings.decay.powi((epoch / settings.decay_every) as i32);
+    [settings.learning_rate, settings.mixture_learning_rate].map(|rate| match rate {
+        0.0 => 0.0,
+        rate => (rate * factor).max(settings.learning_rate_floor),
+    })
+}
+
+/// The training step: buffers made once, nothing allocated after.
+pub struct JointStep<D: Device> {
+    batch: D::Batch,
+    tape: Tape<D::Buffer>,
+    scratch: D::Buffer,
+    /// Terms of the ELBO since they were last taken.
+    pub sums: D::Sums,
+    order: Vec<Key>,
+    noise: Vec<Key>,
+}
+
+impl<D: Device> JointStep<D> {
+    /// Room for the settings' batch and samples.
+    pub fn new(run: &Run<'_, D>, restarts: std::ops::Range<usize>) -> Result<Self> {
+        let (device, b, r) = (run.device, run.settings.batch, restarts.len());
+        Ok(Self {
+            batch: device.batch(&run.rows, r, b)?,
+            tape: Tape::new(device, &run.architecture, r, b, run.settings.settings.samples)?,
+            scratch: device.prior_scratch(r, b, run.architecture.mixture)?,
+            sums: device.sums(r)?,
+            order: run.keys(Stream::JointOrder, &restarts),
+            noise: run.keys(Stream::Latent, &restarts),
+        })
+    }
+
+    /// One step, in the order of the paper.
+    pub fn step(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut crate::compute::Params<D::Buffer>,
+        epoch: u64,
+        number: usize,
+        n_steps: usize,
+        learning_rates: [f32; 2],
+    ) -> Result<()> {
+        let step = epoch * n_steps as u64 + number as u64;
+        let pick = Pick::Shuffled { keys: &self.order, epoch, first: number * run.settings.batch };
+        run.device.gather(&run.rows, pick, &mut self.batch)?;
+        self.gradients(run, params, step)?;
+        let [network, mixture] = learning_rates;
+        let groups =
+            [(run.architecture.network_range(), network), (run.architecture.mixture_range(), mixture)];
+        run.device.adam(params, &AdamStep { groups, step: step + 1, epsilon: run.settings.settings.epsilon })
+    }
+
+    /// The gradient of minus the ELBO for the rows in the batch.
+    fn gradients(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut crate::compute::Params<D::Buffer>,
+        step: u64,
+    ) -> Result<()> {
+        let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
+        // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
+        tape.encode(device, architecture, params, &run.rows, &self.batch)?;
+        device.sample_latents(Some(Draw { keys: &self.noise, step }), &tape.head, &mut tape.z)?;
+        tape.decode(device, architecture, params)?;
+        // The ELBO: log p(x|z), and the prior's terms with q(c|x)
+        device.likelihood(run.likelihood, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        device.prior(
+            run.settings.settings.gamma,
+            params,
+            architecture.mixture,
+            &tape.head,
+            &tape.z,
+            &mut self.scratch,
+            &mut tape.d_head,
+            &mut tape.dz_prior,
+            &mut self.sums,
+        )?;
+        // Back through f, the sample, and g
+        tape.decode_backward(device, architecture, params)?;
+        tape.encode_backward(device, architecture, params, &run.rows, &self.batch)
+    }
+
+    /// The gradient for rows `first..first + B` with the noise of `step`; for tests.
+    pub fn gradients_of_rows(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut crate::compute::Params<D::Buffer>,
+        first: usize,
+        step: u64,
+    ) -> Result<()> {
+        run.device.gather(&run.rows, Pick::Range { first }, &mut self.batch)?;
+        self.gradients(run, params, step)
+    }
+
+    /// The buffers of the last step, for tests.
+    pub fn tape(&self) -> &Tape<D::Buffer> {
+        &self.tape
+    }
+}

@@ -1,0 +1,70 @@
+//! Start the mixture on the latents of all rows: k-means++, EM, and the grouping of components.
+
+use super::Control;
+use super::observer::{Event, Observer, Stage};
+use super::pass::for_each_block;
+use super::run::{Pack, Run, Save, obey};
+use super::score::{keep_best, score_states};
+use crate::Result;
+use crate::compute::Device;
+use crate::mixture::{EmOptions, fit};
+use crate::seed::Stream;
+
+/// Iterations of EM at the most, and the gain that ends it earlier.
+const EM_ITERATIONS: usize = 150;
+const EM_TOLERANCE: f64 = 1e-5;
+
+/// Fits the mixture of every restart of the pack and scores the start.
+pub fn start_mixture<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    let restart = pack.state.restarts.start;
+    let phase = "fitting the mixture";
+    observer.event(&Event::StageStarted {
+        restart,
+        stage: Stage::Mixture,
+        phase,
+        epochs: 0,
+        done: 0,
+        steps: 0,
+    });
+    let settings = run.settings;
+    let j = run.architecture.n_latents();
+    let mut latents: Vec<Vec<f32>> = pack.state.restarts.clone().map(|_| Vec::new()).collect();
+    for_each_block(run, &pack.params, |pass| {
+        latents[pass.place].extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+        Ok(())
+    })?;
+    let options = EmOptions {
+        components: settings.n_components,
+        restarts: settings.settings.mixture_starts,
+        max_iterations: EM_ITERATIONS,
+        tolerance: EM_TOLERANCE,
+    };
+    for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
+        let mixture = fit(&latents[place], j, &options, key)?.mixture;
+        latents[place] = Vec::new();
+        let slots = run.architecture.mixture;
+        let base = place * pack.params.stride;
+        let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+        let log_variances: Vec<f64> = mixture.variances.iter().map(|v| v.ln()).collect();
+        let parts = [
+            (slots.logits, single(&mixture.log_weights)),
+            (slots.means, single(&mixture.means)),
+            (slots.log_variances, single(&log_variances)),
+        ];
+        for (slot, values) in parts {
+            run.device.write(&mut pack.params.values, base + slot.offset, &values)?;
+        }
+    }
+    let scored = score_states(run, pack, observer)?;
+    pack.state.groups = scored.iter().map(|s| s.groups.clone()).collect();
+    keep_best(run, pack, scored, observer)?;
+    pack.state.stage = Stage::Joint;
+    observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });
+    // What was just computed took a while and is small: always worth a checkpoint.
+    obey(Control::Save, pack, observer, save)
+}

@@ -1,0 +1,19 @@
+//! The stages: pretrain, start the mixture, train jointly.
+
+pub mod checkpoint;
+mod joint;
+mod mixture_start;
+mod observer;
+mod pass;
+mod pretrain;
+mod run;
+mod score;
+
+pub use joint::{JointStep, train};
+pub use mixture_start::start_mixture;
+pub use observer::{Control, Event, Observer, Silent, Stage};
+pub(crate) use pass::blocks;
+pub use pass::{Pass, for_each_block};
+pub use pretrain::pretrain;
+pub use run::{Best, Pack, Run, Save, State};
+pub(crate) use score::{argmax, cluster_probabilities};

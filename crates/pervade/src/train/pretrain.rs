@@ -1,0 +1,240 @@
+//! Pretrain: an auto-encoder with the networks that VaDE will use (paper, experimental setup).
+
+use super::observer::{Event, Observer, Stage};
+use super::run::{Pack, Run, Save, obey, run_steps};
+use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Pick};
+use crate::config::PretrainKind;
+use crate::nn::Tape;
+use crate::record::PretrainEpoch;
+use crate::seed::{Key, Stream};
+use crate::{Error, Result};
+
+/// Adam's epsilon in pretraining.
+const EPSILON: f32 = 1e-8;
+
+/// A part of pretraining: one layer with its mirror, or the whole.
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Layer(usize),
+    Whole,
+}
+
+/// Trains the pack's networks as auto-encoders, from wherever the pack stands.
+pub fn pretrain<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    let settings = &run.settings.settings;
+    let mut phases = Vec::new();
+    if settings.pretrain == PretrainKind::Stacked {
+        phases.extend(
+            (0..=run.architecture.encoder.len()).map(|layer| (Phase::Layer(layer), settings.layer_epochs)),
+        );
+    }
+    phases.push((Phase::Whole, run.settings.pretrain_epochs));
+    while pack.state.phase < phases.len() {
+        let (phase, epochs) = phases[pack.state.phase];
+        train_phase(run, pack, phase, epochs, observer, save)?;
+        pack.state.phase += 1;
+        pack.state.epoch = 0;
+        pack.reset_moments(run.device)?;
+    }
+    observer.event(&Event::StageEnded { restart: pack.state.restarts.start, stage: Stage::Pretrain });
+    pack.state.stage = Stage::Mixture;
+    pack.state.phase = 0;
+    Ok(())
+}
+
+fn train_phase<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    phase: Phase,
+    epochs: usize,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    let (b, restarts) = (run.settings.pretrain_batch, pack.state.restarts.clone());
+    let n_steps = run.data.n_rows() / b;
+    let name = match phase {
+        Phase::Layer(i) => format!("layer {}", i + 1),
+        Phase::Whole => "auto-encoder".to_string(),
+    };
+    observer.event(&Event::StageStarted {
+        restart: restarts.start,
+        stage: Stage::Pretrain,
+        phase: &name,
+        epochs,
+        done: pack.state.epoch,
+        steps: n_steps,
+    });
+    let order = run.keys(Stream::PretrainOrder, &restarts);
+    let mut work = Work::new(run, phase, restarts.len(), run.keys(Stream::Dropout, &restarts))?;
+    while pack.state.epoch < epochs {
+        let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
+        run_steps(n_steps, Stage::Pretrain, epoch, observer, |number| {
+            let shuffle = phase_number << 32 | epoch as u64;
+            let pick = Pick::Shuffled { keys: &order, epoch: shuffle, first: number * b };
+            run.device.gather(&run.rows, pick, &mut work.batch)?;
+            let step = (epoch * n_steps + number) as u64 + 1;
+            work.step(run, pack, phase, phase_number << 32 | step)?;
+            let adam = AdamStep {
+                groups: [
+                    (run.architecture.network_range(), run.settings.settings.pretrain_learning_rate),
+                    (0..0, 0.0),
+                ],
+                step,
+                epsilon: EPSILON,
+            };
+            run.device.adam(&mut pack.params, &adam)
+        })?;
+        pack.state.epoch += 1;
+        let mut control = super::Control::Continue;
+        for (place, terms) in run.device.take_sums(&mut work.sums)?.iter().enumerate() {
+            let loss = -terms.reconstruction / (n_steps * b) as f64;
+            if !loss.is_finite() {
+                return Err(Error::Diverged { stage: "pretraining", epoch: epoch + 1, loss });
+            }
+            let entry = PretrainEpoch { phase: name.clone(), epoch: epoch + 1, loss };
+            control = observer.event(&Event::Pretrained(restarts.start + place, &entry));
+            pack.state.records[place].pretrain.push(entry);
+        }
+        obey(control, pack, observer, save)?;
+    }
+    Ok(())
+}
+
+/// Buffers of a phase.
+struct Work<D: Device> {
+    batch: D::Batch,
+    tape: Tape<D::Buffer>,
+    layer: Option<LayerWork<D::Buffer>>,
+    sums: D::Sums,
+    dropout_keys: Vec<Key>,
+}
+
+/// Extra buffers of a layer's phase.
+struct LayerWork<B> {
+    /// The layer's input with dropout.
+    input: Matrix<B>,
+    /// Its code, and the code with dropout.
+    code: Matrix<B>,
+    dropped: Matrix<B>,
+    d_code: Matrix<B>,
+    /// The reconstruction of the input, then its gradient.
+    output: Matrix<B>,
+    mirror: Affine,
+}
+
+impl<D: Device> Work<D> {
+    fn new(run: &Run<'_, D>, phase: Phase, restarts: usize, dropout_keys: Vec<Key>) -> Result<Self> {
+        let (device, b) = (run.device, run.settings.pretrain_batch);
+        let layer = match phase {
+            Phase::Layer(i) => Some(LayerWork::new(run, i, restarts)?),
+            Phase::Whole => None,
+        };
+        Ok(Self {
+            batch: device.batch(&run.rows, restarts, b)?,
+            tape: Tape::new(device, &run.architecture, restarts, b, 1)?,
+            layer,
+            sums: device.sums(restarts)?,
+            dropout_keys,
+        })
+    }
+
+    fn step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, phase: Phase, draw_step: u64) -> Result<()> {
+        match phase {
+            Phase::Whole => self.whole_step(run, pack),
+            Phase::Layer(i) => self.layer_step(run, pack, i, draw_step),
+        }
+    }
+
+    /// x - head - z = mean - output, and back.
+    fn whole_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>) -> Result<()> {
+        let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
+        tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
+        device.sample_latents(None, &tape.head, &mut tape.z)?;
+        tape.decode(device, architecture, &pack.params)?;
+        device.likelihood(run.likelihood, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        tape.decode_backward(device, architecture, &mut pack.params)?;
+        device.clear(&mut tape.d_head.data)?;
+        device.clear(&mut tape.dz_prior.data)?;
+        tape.encode_backward(device, architecture, &mut pack.params, &run.rows, &self.batch)
+    }
+
+    /// Layer i and its mirror in the decoder, on the activations below it.
+    ///
+    /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC
+    /// puts a ReLU; the ReLU comes back when the whole is fine-tuned.
+    fn layer_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, i: usize, draw_step: u64) -> Result<()> {
+        let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
+        let work = self.layer.as_mut().expect("made for this phase");
+        let last = i == architecture.encoder.len();
+        let rate = run.settings.settings.dropout;
+        let draw = |what: u64| Draw { keys: &self.dropout_keys, step: draw_step << 1 | what };
+        device.clear(&mut pack.params.gradients)?;
+        tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
+        let layer = if last { architecture.head } else { architecture.encoder[i] };
+        // Forward. The data themselves are never dropped, so sparse rows stay sparse.
+        if i > 0 {
+            device.dropout(draw(0), rate, &tape.encoded[i - 1], &mut work.input)?;
+        }
+        if last {
+            device.affine(&pack.params, layer, &work.input, Activation::Linear, &mut tape.head)?;
+            device.sample_latents(None, &tape.head, &mut work.dropped)?;
+        } else {
+            if i == 0 {
+                device.input_affine(
+                    &pack.params,
+                    layer,
+                    &run.rows,
+                    &self.batch,
+                    Activation::Relu,
+                    &mut work.code,
+                )?;
+            } else {
+                device.affine(&pack.params, layer, &work.input, Activation::Relu, &mut work.code)?;
+            }
+            device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
+        }
+        device.affine(&pack.params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
+        let family = if i == 0 { run.likelihood } else { Likelihood::GaussianFixed { variance: 0.5 } };
+        let target = if i == 0 { device.picked(&self.batch) } else { &tape.encoded[i - 1] };
+        device.likelihood(family, target, &mut work.output, &mut self.sums)?;
+        // Backward.
+        device.affine_backward_weights(&mut pack.params, work.mirror, &work.dropped, &work.output)?;
+        if last {
+            device.affine_backward_input(&pack.params, work.mirror, &work.output, None, &mut work.d_code)?;
+            device.clear(&mut tape.d_head.data)?;
+            device.sample_latents_backward(&tape.head, &work.dropped, &work.d_code, &mut tape.d_head)?;
+            return device.affine_backward_weights(&mut pack.params, layer, &work.input, &tape.d_head);
+        }
+        let mask = Some(&work.code);
+        device.affine_backward_input(&pack.params, work.mirror, &work.output, mask, &mut work.d_code)?;
+        device.dropout_backward(draw(1), rate, &mut work.d_code)?;
+        if i == 0 {
+            device.input_affine_backward(&mut pack.params, layer, &run.rows, &self.batch, &work.d_code)
+        } else {
+            device.affine_backward_weights(&mut pack.params, layer, &work.input, &work.d_code)
+        }
+    }
+}
+
+impl<B> LayerWork<B> {
+    fn new<D: Device<Buffer = B>>(run: &Run<'_, D>, i: usize, restarts: usize) -> Result<Self> {
+        let architecture = &run.architecture;
+        let n = architecture.encoder.len();
+        let mirror = if i == 0 { architecture.output } else { architecture.decoder[n - i] };
+        let matrix = |columns| Matrix::zeros(run.device, restarts, run.settings.pretrain_batch, columns);
+        let inputs = if i == 0 { 0 } else { mirror.weight.columns };
+        Ok(Self {
+            input: matrix(inputs)?,
+            code: matrix(mirror.weight.rows)?,
+            dropped: matrix(mirror.weight.rows)?,
+            d_code: matrix(mirror.weight.rows)?,
+            output: matrix(mirror.weight.columns)?,
+            mirror,
+        })
+    }
+}

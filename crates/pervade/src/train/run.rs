@@ -1,0 +1,177 @@
+//! What stays the same during a run, and what changes from epoch to epoch.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::observer::{Control, Event, Observer, Stage};
+use crate::compute::{Device, Likelihood, Params};
+use crate::config::CheckedSettings;
+use crate::data::Dataset;
+use crate::nn::Architecture;
+use crate::record::RestartRecord;
+use crate::seed::{Key, Stream};
+use crate::{Error, Result};
+
+/// What stays the same: device, data, settings, networks.
+pub struct Run<'a, D: Device> {
+    /// Where the arithmetic happens.
+    pub device: &'a D,
+    /// The rows.
+    pub data: &'a Dataset,
+    /// The rows on the device.
+    pub rows: D::Rows<'a>,
+    /// The settings.
+    pub settings: &'a CheckedSettings,
+    /// The networks.
+    pub architecture: Architecture,
+    /// p(x|z).
+    pub likelihood: Likelihood,
+}
+
+impl<'a, D: Device> Run<'a, D> {
+    /// A run over `data`.
+    pub fn new(device: &'a D, data: &'a Dataset, settings: &'a CheckedSettings) -> Result<Self> {
+        let likelihood = settings.likelihood;
+        let given = &settings.settings;
+        let n_outputs = likelihood.n_outputs(data.n_columns());
+        let (d, j, c) = (data.n_columns(), given.latents, settings.n_components);
+        let architecture = Architecture::new(d, &given.hidden, j, n_outputs, c);
+        Ok(Self {
+            device,
+            data,
+            rows: device.rows(data, &settings.preparation)?,
+            settings,
+            architecture,
+            likelihood,
+        })
+    }
+
+    /// One key a restart of the pack.
+    pub fn keys(&self, stream: Stream, restarts: &Range<usize>) -> Vec<Key> {
+        restarts.clone().map(|restart| Key::new(self.settings.settings.seed, stream, restart)).collect()
+    }
+}
+
+/// Where a pack of restarts stands, apart from the numbers on the device: what a checkpoint keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Which restarts are trained side by side.
+    pub restarts: Range<usize>,
+    /// The stage they are in.
+    pub stage: Stage,
+    /// Phases of the stage that are done (layers of stacked pretraining).
+    pub phase: usize,
+    /// Epochs of the phase that are done.
+    pub epoch: usize,
+    /// How each restart went so far.
+    pub records: Vec<RestartRecord>,
+    /// Cluster of each component, a restart; empty before the mixture starts.
+    pub groups: Vec<Vec<u32>>,
+    /// The best state of each restart so far: index into its record's states, and groups.
+    pub best: Vec<Best>,
+}
+
+/// The state that would become the model if training ended now; its numbers are in [`Pack::best_values`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Best {
+    /// Index into the record's states.
+    pub state: usize,
+    /// The label-free score.
+    pub score: f64,
+    /// Cluster of each component.
+    pub groups: Vec<u32>,
+}
+
+/// Restarts that are trained side by side.
+pub struct Pack<D: Device> {
+    /// Where they stand.
+    pub state: State,
+    /// Their numbers.
+    pub params: Params<D::Buffer>,
+    /// The numbers of the best state of each restart, on the host.
+    pub best_values: Vec<Vec<f32>>,
+    /// The graph that states are compared on, built from the start's latents; made again on resume.
+    pub graphs: Vec<crate::graph::Graph>,
+}
+
+impl<D: Device> Pack<D> {
+    /// Fresh restarts with start values for their weights.
+    pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
+        let stride = run.architecture.layout.len();
+        let mut params = Params::zeros(run.device, restarts.len(), stride)?;
+        for (place, key) in run.keys(Stream::Weights, &restarts).into_iter().enumerate() {
+            run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
+        }
+        let records =
+            restarts.clone().map(|restart| RestartRecord { restart, ..Default::default() }).collect();
+        let state = State {
+            restarts,
+            stage: Stage::Pretrain,
+            phase: 0,
+            epoch: 0,
+            records,
+            groups: Vec::new(),
+            best: Vec::new(),
+        };
+        Ok(Self { state, params, best_values: Vec::new(), graphs: Vec::new() })
+    }
+
+    /// Adam starts anew with each phase.
+    pub fn reset_moments(&mut self, device: &D) -> Result<()> {
+        device.clear(&mut self.params.first_moments)?;
+        device.clear(&mut self.params.second_moments)
+    }
+
+    /// The numbers of one restart of the pack.
+    pub fn values_of(&self, device: &D, place: usize) -> Result<Vec<f32>> {
+        let mut values = vec![0.0; self.params.stride];
+        device.read(&self.params.values, place * self.params.stride, &mut values)?;
+        Ok(values)
+    }
+}
+
+/// Saves the pack; what a stage calls when the listener asks for it.
+pub type Save<'s, D> = &'s mut dyn FnMut(&Pack<D>) -> Result<()>;
+
+/// Does what the listener answered after an epoch.
+pub(super) fn obey<D: Device>(
+    control: Control,
+    pack: &Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    if control == Control::Continue {
+        return Ok(());
+    }
+    save(pack)?;
+    observer.event(&Event::Saved);
+    if control == Control::Stop {
+        return Err(Error::Interrupted { stage: pack.state.stage.name(), epoch: pack.state.epoch });
+    }
+    Ok(())
+}
+
+/// How often an epoch reports its steps.
+const REPORTS_AN_EPOCH: usize = 20;
+
+/// Runs the steps of an epoch, telling the listener now and then. The epoch is lost if it says stop:
+/// a resume repeats it.
+pub(super) fn run_steps(
+    n_steps: usize,
+    stage: Stage,
+    epoch: usize,
+    observer: &mut dyn Observer,
+    mut step: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    let every = (n_steps / REPORTS_AN_EPOCH).max(1);
+    for number in 0..n_steps {
+        step(number)?;
+        if (number + 1) % every == 0 && observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
+            return Err(Error::Interrupted { stage: stage.name(), epoch });
+        }
+    }
+    Ok(())
+}

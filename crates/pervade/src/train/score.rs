@@ -1,0 +1,192 @@
+//! A look at a state without labels: its clusters, and how good they are.
+
+use super::observer::{Event, Observer};
+use super::pass::for_each_block;
+use super::run::{Best, Pack, Run};
+use crate::Result;
+use crate::compute::Device;
+use crate::config::{Choice, Keep};
+use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity};
+use crate::metrics;
+use crate::record::StateScores;
+use crate::seed::{Key, Stream};
+
+/// Rows on which entropy and silhouette are measured.
+const SAMPLE_ROWS: usize = 2_000;
+
+/// A state, scored: cluster of each component, and the scores.
+pub(super) struct Scored {
+    pub(super) groups: Vec<u32>,
+    pub(super) scores: StateScores,
+}
+
+/// What a pass over the rows leaves of one restart.
+struct Seen {
+    /// Latent means, [N, J].
+    latents: Vec<f32>,
+    /// Most probable component of each row.
+    components: Vec<u32>,
+    /// Log joints of the sampled rows, [n, C].
+    sample: Vec<f32>,
+}
+
+/// Every `stride`-th row is in the sample.
+fn sample_stride(n_rows: usize) -> usize {
+    n_rows.div_ceil(SAMPLE_ROWS).max(1)
+}
+
+/// Latents, components and sampled log joints of every restart.
+fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
+    let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
+    let stride = sample_stride(n);
+    let room =
+        || Seen { latents: Vec::with_capacity(n * j), components: Vec::with_capacity(n), sample: Vec::new() };
+    let mut seen: Vec<Seen> = pack.state.restarts.clone().map(|_| room()).collect();
+    for_each_block(run, &pack.params, |pass| {
+        let seen = &mut seen[pass.place];
+        for (i, (head, joints)) in
+            pass.heads.chunks_exact(2 * j).zip(pass.log_joints.chunks_exact(c)).enumerate()
+        {
+            seen.latents.extend_from_slice(&head[..j]);
+            seen.components.push(argmax(joints) as u32);
+            if (pass.first + i) % stride == 0 {
+                seen.sample.extend_from_slice(joints);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(seen)
+}
+
+/// The place of the greatest, the first of equals.
+pub(crate) fn argmax(values: &[f32]) -> usize {
+    (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best })
+}
+
+/// Groups the components of every restart and scores the partition; told to the observer.
+pub(super) fn score_states<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Scored>> {
+    let keys = run.keys(Stream::Sample, &pack.state.restarts);
+    let mut scored = Vec::new();
+    for (place, seen) in look(run, pack)?.into_iter().enumerate() {
+        let restart = pack.state.restarts.start + place;
+        let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
+        let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
+        let graph = Graph::build(&seen.latents, j, &options, keys[place])?;
+        let values = pack.values_of(run.device, place)?;
+        let means =
+            values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let parts = Parts::count(&graph, &seen.latents, j, &seen.components, &means)?;
+        let target = run.settings.n_clusters.map_or(Target::Auto, Target::Fixed);
+        let previous = pack.state.groups.get(place);
+        let (groups, natural_clusters) = match (group(&parts, target), previous) {
+            (Ok(grouping), _) if run.settings.n_clusters == Some(run.settings.n_components) => {
+                ((0..run.settings.n_components as u32).collect(), grouping.natural_number)
+            }
+            (Ok(grouping), _) => (grouping.groups, grouping.natural_number),
+            // Components died during training: the start's groups still hold.
+            (Err(_), Some(previous)) => (previous.clone(), 0),
+            (Err(error), None) => return Err(error),
+        };
+        let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
+        if pack.graphs.len() == place {
+            pack.graphs.push(graph.clone());
+        }
+        let scores = StateScores {
+            epoch: pack.state.epoch,
+            natural_clusters,
+            modularity: modularity(&graph, &clusters)?,
+            score: modularity(&pack.graphs[place], &clusters)?,
+            ..sample_scores(run, &seen, &groups, &clusters, keys[place])?
+        };
+        observer.event(&Event::Scored(restart, &scores));
+        scored.push(Scored { groups, scores });
+    }
+    Ok(scored)
+}
+
+/// The scores that need no graph.
+fn sample_scores<D: Device>(
+    run: &Run<'_, D>,
+    seen: &Seen,
+    groups: &[u32],
+    clusters: &[u32],
+    key: Key,
+) -> Result<StateScores> {
+    let (j, c) = (run.architecture.n_latents(), run.settings.n_components);
+    let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
+    let sizes = metrics::occupancy(clusters, n_clusters)?;
+    let probabilities: Vec<f32> = seen
+        .sample
+        .chunks_exact(c)
+        .flat_map(|joints| cluster_probabilities(joints, groups, n_clusters))
+        .collect();
+    Ok(StateScores {
+        epoch: 0,
+        clusters: n_clusters,
+        live_clusters: metrics::live_clusters(&sizes),
+        natural_clusters: 0,
+        modularity: 0.0,
+        score: 0.0,
+        occupancy_entropy: metrics::occupancy_entropy(&sizes),
+        assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
+        silhouette: metrics::silhouette(&seen.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
+    })
+}
+
+/// q(c|x) of each cluster: the softmax of the log joints, summed over each cluster's components.
+pub(crate) fn cluster_probabilities(log_joints: &[f32], groups: &[u32], n_clusters: usize) -> Vec<f32> {
+    let greatest = log_joints.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sums = vec![0.0f64; n_clusters];
+    for (&log_joint, &group) in log_joints.iter().zip(groups) {
+        sums[group as usize] += f64::from(crate::compute::cpu::math::exp(log_joint - greatest));
+    }
+    let total: f64 = sums.iter().sum();
+    sums.iter().map(|&sum| (sum / total) as f32).collect()
+}
+
+/// Records the states and keeps the better of each restart's best and newest.
+pub(super) fn keep_best<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    scored: Vec<Scored>,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let settings = &run.settings.settings;
+    for (place, Scored { groups, scores }) in scored.into_iter().enumerate() {
+        let record = &mut pack.state.records[place];
+        let collapsed = scores.live_clusters < scores.clusters && scores.epoch > 0;
+        let score = match settings.choose {
+            Choice::Elbo => record.elbo().unwrap_or(f64::NEG_INFINITY),
+            Choice::Modularity => scores.score,
+        };
+        if collapsed {
+            let remark = format!(
+                "after epoch {} only {} of {} clusters hold rows worth the name (half a percent or more)",
+                scores.epoch, scores.live_clusters, scores.clusters
+            );
+            observer.event(&Event::Remark(record.restart, &remark));
+            record.remarks.push(remark);
+        }
+        let state = record.states.len();
+        record.states.push(scores);
+        let better =
+            pack.state.best.get(place).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
+        if better {
+            record.kept = state;
+            let best = Best { state, score, groups };
+            let values = pack.values_of(run.device, place)?;
+            if place < pack.state.best.len() {
+                pack.state.best[place] = best;
+                pack.best_values[place] = values;
+            } else {
+                pack.state.best.push(best);
+                pack.best_values.push(values);
+            }
+        }
+    }
+    Ok(())
+}
