@@ -39,11 +39,15 @@ impl Console {
         io::stderr().is_terminal()
     }
 
-    /// The error and what to do about it.
+    /// The error and what to do about it; on stdout too where JSON is expected there.
     pub(crate) fn error(&self, error: &Error) {
         self.always(&format!("error: {error}"));
         if let Some(hint) = error.hint() {
             self.always(&format!("hint: {hint}"));
+        }
+        if self.json {
+            let object = serde_json::json!({"error": error.to_string(), "hint": error.hint()});
+            let _ = writeln!(io::stdout().lock(), "{object}");
         }
     }
 
@@ -57,7 +61,10 @@ impl Console {
     }
 
     /// Data on stdout.
-    pub(crate) fn data(&self, write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>) -> Result<()> {
+    pub(crate) fn data(
+        &self,
+        write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>,
+    ) -> Result<()> {
         let mut out = io::BufWriter::new(io::stdout());
         write(&mut out)
             .and_then(|()| out.flush())

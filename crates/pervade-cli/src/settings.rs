@@ -144,7 +144,8 @@ impl SettingFlags {
                 .map_err(|e| bad_key(&place, &key, &e))?;
         }
         layers.extend(flags);
-        serde_json::from_value(Value::Object(layers)).map_err(|e| Error::setting("flags", e, "cannot be used"))
+        serde_json::from_value(Value::Object(layers))
+            .map_err(|e| Error::setting("flags", e, "cannot be used"))
     }
 }
 
@@ -229,7 +230,8 @@ mod tests {
     fn every_setting_is_a_flag() {
         let fit = crate::args::command().find_subcommand("fit").unwrap().clone();
         let flags: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-        let missing: Vec<String> = typed_fields().into_iter().filter(|field| !flags.contains(field)).collect();
+        let missing: Vec<String> =
+            typed_fields().into_iter().filter(|field| !flags.contains(field)).collect();
         assert_eq!(missing, Vec::<String>::new());
     }
 
@@ -243,7 +245,9 @@ mod tests {
         assert_eq!(settings.clusters, Clusters::Fixed(7));
         assert_eq!((settings.components, settings.pretrain_epochs, settings.batch), (Some(7), Some(5), 32));
         assert_eq!(settings.gamma, Gamma::Sampled);
-        for (text, named) in [("colour = 3\n", "`colour`"), ("batch = \"many\"\n", "`batch`"), ("batch = \n", "batch")] {
+        for (text, named) in
+            [("colour = 3\n", "`colour`"), ("batch = \"many\"\n", "`batch`"), ("batch = \n", "batch")]
+        {
             std::fs::write(&file, format!("clusters = 7\n{text}")).unwrap();
             let error = SettingFlags::default().resolve(Some(&file)).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
