@@ -49,8 +49,13 @@ impl<'a> Source<'a> {
         if is_gzip(bytes) {
             Self::packed(MultiGzDecoder::new(bytes), bytes.len() as u64, place)
         } else {
-            Self { reader: Box::new(bytes), left: bytes.len() as u64, place: place.to_string() }
+            Self::plain(bytes, place)
         }
+    }
+
+    /// Bytes as they are.
+    pub(super) fn plain(bytes: &'a [u8], place: &str) -> Self {
+        Self { reader: Box::new(bytes), left: bytes.len() as u64, place: place.to_string() }
     }
 
     /// A stream unpacked from `packed_bytes` bytes of deflate.
