@@ -21,10 +21,11 @@ const BLOCK: usize = 1 << 20;
 pub(super) fn of_file(path: &Path) -> Result<Array<u8>> {
     let fail = |e| Error::io("read", path, e);
     let about = fs::metadata(path).map_err(fail)?;
-    if about.is_file() && about.len() > 0 {
-        if let Some(mapped) = Mapped::open(path, 0, about.len() as usize)? {
-            return Ok(Array::Mapped(mapped));
-        }
+    if about.is_file()
+        && about.len() > 0
+        && let Some(mapped) = Mapped::open(path, 0, about.len() as usize)?
+    {
+        return Ok(Array::Mapped(mapped));
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(fail)?;

@@ -40,7 +40,8 @@ pub(super) fn read_labels(bytes: Vec<u8>, place: &str) -> Result<Labels> {
     })
 }
 
-/// The decoder is not ours and a damaged file may make it panic; that too is a damaged file.
+/// The decoder is not ours, and flipped bytes do make it panic (in `arrow-buffer` and in its column
+/// decoder, version 60); to the user that too is a damaged file.
 fn guarded<T>(place: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(damaged(place, &"the decoder gave up")))
@@ -206,7 +207,7 @@ fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Resu
         DataType::FixedSizeList(..) => {
             let list = column.as_fixed_size_list();
             let width = list.value_length() as usize;
-            list.values().slice(list.value_offset_at(0) as usize, n * width)
+            list.values().slice(list.value_offset_at(0), n * width)
         }
         DataType::List(_) => lists(column.as_list::<i32>(), first_row, name, place)?,
         DataType::LargeList(_) => lists(column.as_list::<i64>(), first_row, name, place)?,
