@@ -64,6 +64,12 @@ pub fn read_labels(path: &Path) -> Result<Labels> {
         .labels()
 }
 
+/// Reads labels from the bytes of a file.
+pub fn read_label_bytes(bytes: &[u8], extension: &str) -> Result<Labels> {
+    let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+    Input { bytes, path: None, place: "bytes in memory", extension: &extension }.labels()
+}
+
 /// The kinds of file that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
