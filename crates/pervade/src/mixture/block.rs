@@ -227,7 +227,9 @@ impl Kernel for Softmax<'_> {
             }
             let sum: f64 = sums.into_iter().sum();
             let scale = 1.0 / sum;
-            values.iter_mut().for_each(|value| *value *= scale);
+            for value in values {
+                *value *= scale;
+            }
             log_sums[row] = highest + sum.ln();
         }
         log_sums
