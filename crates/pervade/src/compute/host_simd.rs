@@ -13,20 +13,50 @@ pub(crate) trait Kernel {
     fn run(self) -> Self::Output;
 }
 
-/// Runs `kernel` with the widest instructions of this machine.
-pub(crate) fn run_widest<K: Kernel>(kernel: K) -> K::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the instructions were found on this machine on the line above.
-            return unsafe { run_avx512(kernel) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the instructions were found on this machine on the line above.
-            return unsafe { run_avx2(kernel) };
+/// The instructions to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// What every processor of the target has.
+    Portable,
+    /// 256 bits.
+    Avx2,
+    /// 512 bits.
+    Avx512,
+}
+
+impl Width {
+    /// Whether this machine has them.
+    pub(crate) fn is_here(self) -> bool {
+        match self {
+            Width::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx512 => is_x86_feature_detected!("avx512f"),
+            #[cfg(not(target_arch = "x86_64"))]
+            Width::Avx2 | Width::Avx512 => false,
         }
     }
-    kernel.run()
+}
+
+/// Runs `kernel` with the widest instructions of this machine.
+pub(crate) fn run_widest<K: Kernel>(kernel: K) -> K::Output {
+    let here = [Width::Avx512, Width::Avx2].into_iter().find(|width| width.is_here());
+    run_at(here.unwrap_or(Width::Portable), kernel)
+}
+
+/// Runs `kernel` with the instructions of `width`, or the portable ones if they are not here.
+#[inline]
+pub(crate) fn run_at<K: Kernel>(width: Width, kernel: K) -> K::Output {
+    match width {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the guard has found the instructions on this machine.
+        Width::Avx512 if width.is_here() => unsafe { run_avx512(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the guard has found the instructions on this machine.
+        Width::Avx2 if width.is_here() => unsafe { run_avx2(kernel) },
+        _ => kernel.run(),
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -39,4 +69,10 @@ fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2")]
 fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
+}
+
+/// Every width of this machine, for tests that they agree.
+#[cfg(test)]
+pub(crate) fn widths_here() -> impl Iterator<Item = Width> {
+    [Width::Portable, Width::Avx2, Width::Avx512].into_iter().filter(|width| width.is_here())
 }

@@ -21,10 +21,11 @@ const BLOCK: usize = 1 << 20;
 pub(super) fn of_file(path: &Path) -> Result<Array<u8>> {
     let fail = |e| Error::io("read", path, e);
     let about = fs::metadata(path).map_err(fail)?;
-    if about.is_file() && about.len() > 0 {
-        if let Some(mapped) = Mapped::open(path, 0, about.len() as usize)? {
-            return Ok(Array::Mapped(mapped));
-        }
+    if about.is_file()
+        && about.len() > 0
+        && let Some(mapped) = Mapped::open(path, 0, about.len() as usize)?
+    {
+        return Ok(Array::Mapped(mapped));
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(fail)?;
@@ -49,8 +50,13 @@ impl<'a> Source<'a> {
         if is_gzip(bytes) {
             Self::packed(MultiGzDecoder::new(bytes), bytes.len() as u64, place)
         } else {
-            Self { reader: Box::new(bytes), left: bytes.len() as u64, place: place.to_string() }
+            Self::plain(bytes, place)
         }
+    }
+
+    /// Bytes as they are.
+    pub(super) fn plain(bytes: &'a [u8], place: &str) -> Self {
+        Self { reader: Box::new(bytes), left: bytes.len() as u64, place: place.to_string() }
     }
 
     /// A stream unpacked from `packed_bytes` bytes of deflate.

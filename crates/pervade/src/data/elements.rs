@@ -91,7 +91,9 @@ fn plain<T: Swap>(source: &mut Source, n: usize, swap: bool) -> Result<Vec<T>> {
     let mut out: Vec<T> = Vec::new();
     source.append(n, &mut out)?;
     if swap {
-        out.iter_mut().for_each(|x| *x = x.swapped());
+        for x in &mut out {
+            *x = x.swapped();
+        }
     }
     Ok(out)
 }

@@ -1,10 +1,250 @@
-//! To come.
+//! MATLAB v5 `.mat` files (those of v4 and of v7.3 are other formats): full and sparse matrices.
+//!
+//! A file is a header of 128 bytes and a chain of elements, each with a type, a length and bytes;
+//! a matrix is an element made of elements, perhaps packed by zlib.
+
+use std::borrow::Cow;
+
+use flate2::read::ZlibDecoder;
+
+use super::arrays::{self, Entry};
+use super::bytes::Source;
+use super::dataset::{Dataset, Values};
+use super::elements::{Element, Items, NdArray};
 use super::labels::Labels;
 use super::options::{ReadOptions, Table};
+use super::sparse::{self, Parts};
 use crate::{Error, Result};
-pub(super) fn read(_bytes: &[u8], place: &str, _options: &ReadOptions) -> Result<Table> {
-    Err(Error::data(place, ".mat is not read yet"))
+
+const HEADER_BYTES: usize = 128;
+/// Enough of a packed matrix to read its name and shape.
+const HEAD: usize = 4096;
+
+const MATRIX: u32 = 14;
+const PACKED: u32 = 15;
+
+const CLASS_SPARSE: u32 = 5;
+const CLASS_U8: u32 = 9;
+const FLAG_LOGICAL: u32 = 0x0200;
+const FLAG_COMPLEX: u32 = 0x0800;
+
+/// Reads the table and the labels that were asked for; other matrices are not unpacked.
+pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
+    let file = Mat::open(bytes, place)?;
+    let data = file.table(arrays::pick_table(&file.entries, options.array.as_deref(), place)?)?;
+    let labels = match &options.labels {
+        Some(wanted) => Some(file.labels(arrays::pick_labels(&file.entries, wanted, place)?)?),
+        None => None,
+    };
+    Ok(Table { data, labels })
 }
-pub(super) fn read_labels(_bytes: &[u8], place: &str) -> Result<Labels> {
-    Err(Error::data(place, ".mat is not read yet"))
+
+/// Reads a file of labels.
+pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
+    let file = Mat::open(bytes, place)?;
+    file.labels(arrays::pick_only_labels(&file.entries, place)?)
+}
+
+struct Mat<'a> {
+    entries: Vec<Entry>,
+    /// Type and bytes of the element of each entry.
+    elements: Vec<(u32, &'a [u8])>,
+    big_endian: bool,
+    place: &'a str,
+}
+
+/// What stands before the numbers of a matrix.
+struct Head {
+    class: u32,
+    flags: u32,
+    entry: Entry,
+}
+
+/// The elements that follow each other in some bytes.
+#[derive(Clone, Copy)]
+struct Elements<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl<'a> Mat<'a> {
+    fn open(bytes: &'a [u8], place: &'a str) -> Result<Self> {
+        let big_endian = match bytes.get(HEADER_BYTES - 2..HEADER_BYTES) {
+            Some(b"IM") => false,
+            Some(b"MI") => true,
+            _ => return Err(damaged(place, "the header of 128 bytes is not complete")),
+        };
+        let mut file = Self { entries: Vec::new(), elements: Vec::new(), big_endian, place };
+        let mut chain = Elements { bytes: &bytes[HEADER_BYTES..], big_endian };
+        while !chain.bytes.is_empty() {
+            let element = chain.next().ok_or_else(|| damaged(place, "a matrix ends early"))?;
+            let head = match element.0 {
+                MATRIX => Head::read(&mut Elements { bytes: element.1, big_endian }),
+                PACKED => {
+                    let start = packed(element.1, place).head(HEAD)?;
+                    // The inner element is longer than this start of it, so its tag is stepped over.
+                    Head::read(&mut Elements { bytes: start.get(8..).unwrap_or(&[]), big_endian })
+                }
+                _ => continue,
+            };
+            // Cells, structs and text have no place in a table and are passed over.
+            if let Some(head) = head.filter(Head::is_numeric) {
+                file.entries.push(head.entry);
+                file.elements.push(element);
+            }
+        }
+        Ok(file)
+    }
+
+    fn place_of(&self, index: usize) -> String {
+        format!("{}, array {}", self.place, self.entries[index].name)
+    }
+
+    /// The elements of a matrix, unpacked.
+    fn body(&self, index: usize) -> Result<Cow<'a, [u8]>> {
+        let (kind, bytes) = self.elements[index];
+        if kind == MATRIX {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let unpacked = packed(bytes, &self.place_of(index)).rest()?;
+        let inner = Elements { bytes: &unpacked, big_endian: self.big_endian }.next();
+        match inner {
+            Some((MATRIX, inner)) => Ok(Cow::Owned(inner.to_vec())),
+            _ => Err(damaged(&self.place_of(index), "the packed matrix ends early")),
+        }
+    }
+
+    fn table(&self, index: usize) -> Result<Dataset> {
+        let place = self.place_of(index);
+        let body = self.body(index)?;
+        let mut parts = Elements { bytes: &body, big_endian: self.big_endian };
+        let head = Head::read(&mut parts).ok_or_else(|| damaged(&place, "the matrix has no header"))?;
+        if head.class == CLASS_SPARSE {
+            head.sparse(parts, &place)
+        } else {
+            head.full(parts, &place)?.into_dataset(&place)
+        }
+    }
+
+    fn labels(&self, index: usize) -> Result<Labels> {
+        let place = self.place_of(index);
+        let body = self.body(index)?;
+        let mut parts = Elements { bytes: &body, big_endian: self.big_endian };
+        let head = Head::read(&mut parts).ok_or_else(|| damaged(&place, "the matrix has no header"))?;
+        if head.class == CLASS_SPARSE {
+            return Err(Error::data(place, "a sparse matrix cannot be labels"));
+        }
+        head.full(parts, &place)?.into_labels(&place)
+    }
+}
+
+impl Head {
+    fn read(parts: &mut Elements) -> Option<Self> {
+        let flag_bytes = parts.next_bytes()?;
+        let flags = parts.u32_at(flag_bytes, 0)?;
+        let shape_bytes = parts.next_bytes()?;
+        let shape = (0..shape_bytes.len() / 4)
+            .map(|i| parts.u32_at(shape_bytes, i).map(|s| s as usize))
+            .collect::<Option<_>>()?;
+        let name = String::from_utf8_lossy(parts.next_bytes()?).into_owned();
+        Some(Self { class: flags & 0xff, flags, entry: Entry { name, shape } })
+    }
+
+    fn is_numeric(&self) -> bool {
+        (CLASS_SPARSE..=15).contains(&self.class)
+    }
+
+    fn full(&self, mut parts: Elements, place: &str) -> Result<NdArray> {
+        self.refuse_complex(place)?;
+        let shape = self.entry.shape.clone();
+        let n = NdArray::count(&shape, place)?;
+        let items = parts.numbers(Some(n), place)?;
+        // MATLAB packs doubles that are small whole numbers into bytes; only a uint8 matrix is bytes.
+        let items = match items {
+            Items::Values(Values::U8(v)) if self.class != CLASS_U8 && self.flags & FLAG_LOGICAL == 0 => {
+                Items::Integers(v.iter().map(|&x| x.into()).collect())
+            }
+            other => other,
+        };
+        Ok(NdArray::from_fortran(shape, items))
+    }
+
+    fn sparse(&self, mut parts: Elements, place: &str) -> Result<Dataset> {
+        self.refuse_complex(place)?;
+        let &[n_rows, n_columns] = self.entry.shape.as_slice() else {
+            return Err(Error::data(
+                place,
+                format!("a table has two axes, this shape is {:?}", self.entry.shape),
+            ));
+        };
+        sparse::check_columns(n_columns, place)?;
+        let mut indices: Vec<u32> = parts.numbers(None, place)?.into_indices(place)?;
+        let starts: Vec<usize> = parts.numbers(None, place)?.into_indices(place)?;
+        let mut values = parts.numbers(None, place)?.into_f32(place)?;
+        // Room for more entries may be set aside than are used.
+        let used = starts.last().copied().unwrap_or(0);
+        indices.truncate(used);
+        values.truncate(used);
+        let csr = Parts { starts, indices, values }.transposed(n_rows, n_columns, place)?;
+        Dataset::new(n_rows, n_columns, Values::Csr(csr), place)
+    }
+
+    fn refuse_complex(&self, place: &str) -> Result<()> {
+        if self.flags & FLAG_COMPLEX == 0 {
+            return Ok(());
+        }
+        Err(Error::data(place, "the matrix has complex numbers").with_hint("save its real part or its size"))
+    }
+}
+
+impl<'a> Elements<'a> {
+    /// Type and bytes of the next element; short ones have both in their first word.
+    fn next(&mut self) -> Option<(u32, &'a [u8])> {
+        let tag = self.u32_at(self.bytes, 0)?;
+        let (kind, n, at): (u32, usize, usize) = match tag >> 16 {
+            0 => (tag, self.u32_at(self.bytes, 1)? as usize, 8),
+            n => (tag & 0xffff, n as usize, 4),
+        };
+        let data = self.bytes.get(at..at.checked_add(n)?)?;
+        let end = if kind == PACKED { at + n } else { (at + n).next_multiple_of(8) };
+        // The padding of the last element may be left out.
+        self.bytes = &self.bytes[end.min(self.bytes.len())..];
+        Some((kind, data))
+    }
+
+    fn next_bytes(&mut self) -> Option<&'a [u8]> {
+        self.next().map(|(_, bytes)| bytes)
+    }
+
+    fn u32_at(&self, bytes: &[u8], index: usize) -> Option<u32> {
+        let word: [u8; 4] = bytes.get(index * 4..index * 4 + 4)?.try_into().ok()?;
+        Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+    }
+
+    /// The numbers of the next element: `n` of them, or as many as there are.
+    fn numbers(&mut self, n: Option<usize>, place: &str) -> Result<Items> {
+        let (kind, bytes) = self.next().ok_or_else(|| damaged(place, "the numbers end early"))?;
+        let (element, size) = match kind {
+            1 => (Element::I8, 1),
+            2 => (Element::U8, 1),
+            3 => (Element::I16, 2),
+            4 => (Element::U16, 2),
+            5 => (Element::I32, 4),
+            6 => (Element::U32, 4),
+            7 => (Element::F32, 4),
+            9 => (Element::F64, 8),
+            12 => (Element::I64, 8),
+            13 => (Element::U64, 8),
+            _ => return Err(damaged(place, &format!("number type {kind} is not known"))),
+        };
+        element.read(&mut Source::plain(bytes, place), n.unwrap_or(bytes.len() / size), self.big_endian)
+    }
+}
+
+fn packed<'a>(bytes: &'a [u8], place: &str) -> Source<'a> {
+    Source::packed(ZlibDecoder::new(bytes), bytes.len() as u64, place)
+}
+
+fn damaged(place: &str, what: &str) -> Error {
+    Error::data(place, what).with_hint("the file is cut short or damaged")
 }

@@ -1,10 +1,279 @@
-//! To come.
+//! Parquet: numeric columns, and columns of lists that all have the same length.
+
+use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, UInt8Type};
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
+use super::dataset::{Dataset, Values};
+use super::elements::Items;
 use super::labels::Labels;
-use super::options::{ReadOptions, Table};
+use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use crate::{Error, Result};
-pub(super) fn read(_bytes: Vec<u8>, place: &str, _options: &ReadOptions) -> Result<Table> {
-    Err(Error::data(place, "Parquet is not read yet"))
+
+/// Rows that are decoded at a time.
+const BLOCK_ROWS: usize = 1 << 13;
+
+/// Reads the numeric columns; one column may be labels.
+pub(super) fn read(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Table> {
+    guarded(place, || read_columns(bytes, place, options))
 }
-pub(super) fn read_labels(_bytes: Vec<u8>, place: &str) -> Result<Labels> {
-    Err(Error::data(place, "Parquet is not read yet"))
+
+/// Reads a file of one column as labels.
+pub(super) fn read_labels(bytes: Vec<u8>, place: &str) -> Result<Labels> {
+    guarded(place, || {
+        let (fields, batches) = open(bytes, place)?;
+        let [only] = fields.as_slice() else {
+            return Err(Error::data(
+                place,
+                format!("there are {} columns, a file of labels has one", fields.len()),
+            ));
+        };
+        let mut words = Vec::new();
+        for batch in batches {
+            let batch = batch.map_err(|e| damaged(place, &e))?;
+            add_words(batch.column(0), only, &mut words, place)?;
+        }
+        Labels::from_text(&words, place)
+    })
+}
+
+/// The decoder is not ours, and flipped bytes do make it panic (in `arrow-buffer` and in its column
+/// decoder, version 60); to the user that too is a damaged file.
+fn guarded<T>(place: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(damaged(place, &"the decoder gave up")))
+}
+
+fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::data(place, format!("the Parquet file cannot be read: {error}"))
+        .with_hint("the file is cut short or damaged")
+}
+
+fn open(bytes: Vec<u8>, place: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).map_err(|e| damaged(place, &e))?;
+    let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
+    let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(place, &e))?;
+    Ok((fields, batches))
+}
+
+fn read_columns(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Table> {
+    let (fields, batches) = open(bytes, place)?;
+    let label = label_column(&fields, options.labels.as_ref(), place)?;
+    // pandas stores the index of its rows under such a name; it is no part of the table.
+    let is_data = |&j: &usize| Some(j) != label && !fields[j].name().starts_with("__index_level_");
+    let columns: Vec<usize> = (0..fields.len()).filter(is_data).collect();
+    let kind = Kind::of(columns.iter().map(|&j| &fields[j]), place)?;
+    let mut rows =
+        Rows { kind, widths: Vec::new(), bytes: Vec::new(), singles: Vec::new(), doubles: Vec::new(), n: 0 };
+    let mut words = Vec::new();
+    for batch in batches {
+        let batch = batch.map_err(|e| damaged(place, &e))?;
+        rows.add(&batch, &columns, place)?;
+        if let Some(j) = label {
+            add_words(batch.column(j), &fields[j], &mut words, place)?;
+        }
+    }
+    let mut names = Vec::new();
+    for (&j, &(width, is_list)) in columns.iter().zip(&rows.widths) {
+        let name = fields[j].name();
+        if is_list {
+            names.extend((0..width).map(|k| format!("{name}_{k}")));
+        } else {
+            names.push(name.clone());
+        }
+    }
+    let (n_rows, n_columns) = (rows.n, names.len());
+    let data = Dataset::named(n_rows, n_columns, rows.into_values(place)?, place.into(), Some(names))?;
+    let labels = label.map(|_| Labels::from_text(&words, place)).transpose()?;
+    Ok(Table { data, labels })
+}
+
+fn label_column(fields: &[Field], wanted: Option<&LabelSource>, place: &str) -> Result<Option<usize>> {
+    let found = match wanted {
+        None => return Ok(None),
+        Some(LabelSource::LastColumn) => fields.len().checked_sub(1),
+        Some(LabelSource::Column(name)) => fields.iter().position(|f| f.name() == name),
+        Some(_) => None,
+    };
+    let names = || fields.iter().take(20).map(|f| format!("`{}`", f.name())).collect::<Vec<_>>().join(", ");
+    match (found, wanted) {
+        (None, Some(wanted)) => Err(not_offered(place, wanted, &format!("the columns are {}", names()))),
+        (found, _) => Ok(found),
+    }
+}
+
+/// The type that holds every column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Bytes,
+    Singles,
+    /// Whole numbers that may or may not fit single precision: seen when all are there.
+    Whole,
+    Doubles,
+}
+
+impl Kind {
+    fn of<'a>(fields: impl Iterator<Item = &'a Field>, place: &str) -> Result<Self> {
+        let mut kind = Kind::Bytes;
+        for field in fields {
+            let element = list_element(field.data_type()).unwrap_or(field.data_type());
+            kind = kind.max(match element {
+                DataType::UInt8 | DataType::Boolean => Kind::Bytes,
+                DataType::Int8
+                | DataType::Int16
+                | DataType::UInt16
+                | DataType::Float16
+                | DataType::Float32 => Kind::Singles,
+                DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 => Kind::Whole,
+                DataType::Float64 | DataType::Decimal128(..) => Kind::Doubles,
+                other => {
+                    return Err(Error::data(
+                        place,
+                        format!("column `{}` holds {other}, not numbers", field.name()),
+                    )
+                    .with_hint("leave it out, or name it with `--labels column:NAME` if it is the label"));
+                }
+            });
+        }
+        Ok(kind)
+    }
+}
+
+fn list_element(kind: &DataType) -> Option<&DataType> {
+    match kind {
+        DataType::FixedSizeList(element, _) | DataType::List(element) | DataType::LargeList(element) => {
+            Some(element.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// The rows read so far, in the one vector that `kind` says.
+struct Rows {
+    kind: Kind,
+    /// Width of each column, and whether it is a list.
+    widths: Vec<(usize, bool)>,
+    bytes: Vec<u8>,
+    singles: Vec<f32>,
+    doubles: Vec<f64>,
+    n: usize,
+}
+
+impl Rows {
+    fn add(&mut self, batch: &RecordBatch, columns: &[usize], place: &str) -> Result<()> {
+        let n = batch.num_rows();
+        let mut flat = Vec::with_capacity(columns.len());
+        for (at, &j) in columns.iter().enumerate() {
+            let name = batch.schema().field(j).name().clone();
+            let (values, width, is_list) = flatten(batch.column(j), self.n, &name, place)?;
+            match self.widths.get(at) {
+                None => self.widths.push((width, is_list)),
+                Some(&(first, _)) if first != width && n > 0 => {
+                    return Err(uneven(place, self.n, &name, width, first));
+                }
+                Some(_) => {}
+            }
+            flat.push((values, width));
+        }
+        match self.kind {
+            Kind::Bytes => spread::<UInt8Type>(&flat, n, &DataType::UInt8, &mut self.bytes, place)?,
+            Kind::Singles => spread::<Float32Type>(&flat, n, &DataType::Float32, &mut self.singles, place)?,
+            _ => spread::<Float64Type>(&flat, n, &DataType::Float64, &mut self.doubles, place)?,
+        }
+        self.n += n;
+        Ok(())
+    }
+
+    fn into_values(self, place: &str) -> Result<Values> {
+        match self.kind {
+            Kind::Bytes => Ok(Values::U8(self.bytes.into())),
+            Kind::Singles => Ok(Values::F32(self.singles.into())),
+            Kind::Whole => {
+                Items::Integers(self.doubles.iter().map(|&x| x as i64).collect()).into_values(place)
+            }
+            Kind::Doubles => Ok(Values::F64(self.doubles.into())),
+        }
+    }
+}
+
+/// The numbers of a column without nulls, how many a row has, and whether they were lists.
+fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Result<(ArrayRef, usize, bool)> {
+    refuse_nulls(column, first_row, name, place)?;
+    let n = column.len();
+    let values = match column.data_type() {
+        DataType::FixedSizeList(..) => {
+            let list = column.as_fixed_size_list();
+            let width = list.value_length() as usize;
+            list.values().slice(list.value_offset_at(0), n * width)
+        }
+        DataType::List(_) => lists(column.as_list::<i32>(), first_row, name, place)?,
+        DataType::LargeList(_) => lists(column.as_list::<i64>(), first_row, name, place)?,
+        _ => return Ok((column.clone(), 1, false)),
+    };
+    let width = values.len().checked_div(n).unwrap_or(0);
+    refuse_nulls(&values, first_row * width, name, place)?;
+    Ok((values, width, true))
+}
+
+fn lists<O: arrow::array::OffsetSizeTrait>(
+    list: &arrow::array::GenericListArray<O>,
+    first_row: usize,
+    name: &str,
+    place: &str,
+) -> Result<ArrayRef> {
+    let offsets = list.value_offsets();
+    let lengths: Vec<usize> = offsets.windows(2).map(|p| (p[1] - p[0]).as_usize()).collect();
+    if let Some(row) = lengths.iter().position(|&l| l != lengths[0]) {
+        return Err(uneven(place, first_row + row, name, lengths[row], lengths[0]));
+    }
+    let start = offsets.first().map_or(0, |o| o.as_usize());
+    Ok(list.values().slice(start, lengths.iter().sum()))
+}
+
+fn uneven(place: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
+    Error::data(place, format!("row {row}, column `{name}` is a list of {width}, the first one has {first}"))
+}
+
+fn refuse_nulls(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Result<()> {
+    let Some(row) = (0..column.len()).find(|&i| column.null_count() > 0 && column.is_null(i)) else {
+        return Ok(());
+    };
+    Err(Error::data(place, format!("row {}, column `{name}` is null (counted from 0)", first_row + row))
+        .with_hint("fill in or remove such rows first"))
+}
+
+/// Writes columns side by side behind the rows in `out`.
+fn spread<P: ArrowPrimitiveType>(
+    columns: &[(ArrayRef, usize)],
+    n: usize,
+    kind: &DataType,
+    out: &mut Vec<P::Native>,
+    place: &str,
+) -> Result<()> {
+    let total: usize = columns.iter().map(|(_, width)| width).sum();
+    let start = out.len();
+    out.try_reserve(n.saturating_mul(total)).map_err(|e| damaged(place, &e))?;
+    out.resize(start + n * total, P::Native::default());
+    let mut first = 0;
+    for (column, width) in columns {
+        let numbers = cast(column, kind).map_err(|e| damaged(place, &e))?;
+        for (i, row) in numbers.as_primitive::<P>().values().chunks_exact((*width).max(1)).enumerate() {
+            let at = start + i * total + first;
+            out[at..at + width].copy_from_slice(&row[..*width]);
+        }
+        first += width;
+    }
+    Ok(())
+}
+
+fn add_words(column: &ArrayRef, field: &Field, words: &mut Vec<String>, place: &str) -> Result<()> {
+    refuse_nulls(column, words.len(), field.name(), place)?;
+    let text = cast(column, &DataType::Utf8)
+        .map_err(|e| Error::data(place, format!("column `{}` cannot be labels: {e}", field.name())))?;
+    words.extend(text.as_string::<i32>().iter().map(|word| word.unwrap_or("").to_string()));
+    Ok(())
 }

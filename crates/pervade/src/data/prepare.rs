@@ -167,7 +167,9 @@ impl Preparation {
         data.row_into(i, out);
         let row_factor = self.row_factor(out);
         if row_factor != 1.0 {
-            out.iter_mut().for_each(|x| *x *= row_factor);
+            for x in out.iter_mut() {
+                *x *= row_factor;
+            }
         }
         if !self.shift.is_empty() {
             out.iter_mut().zip(&self.shift).for_each(|(x, shift)| *x -= shift);
@@ -282,7 +284,9 @@ fn standardise(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
     let n = data.n_rows() as f64;
     let mut mean = vec![0.0f64; data.n_columns()];
     for_each_entry(data, |j, x| mean[j] += x);
-    mean.iter_mut().for_each(|m| *m /= n);
+    for m in &mut mean {
+        *m /= n;
+    }
     let mut square = vec![0.0f64; data.n_columns()];
     let mut stored = vec![0usize; data.n_columns()];
     for_each_entry(data, |j, x| {

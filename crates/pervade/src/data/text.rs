@@ -18,9 +18,10 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             first.iter().position(|n| n == name)
         }
         Some(wanted) => {
-            let offered = match has_header {
-                true => format!("the columns are {}", brief(&first)),
-                false => "the file has no header that names its columns".into(),
+            let offered = if has_header {
+                format!("the columns are {}", brief(&first))
+            } else {
+                "the file has no header that names its columns".into()
             };
             return Err(not_offered(place, wanted, &offered));
         }
@@ -41,7 +42,11 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             if label == Some(j) {
                 label_words.push(String::from_utf8_lossy(field).trim().to_string());
             } else if j < names.len() {
-                values.push(number(field).ok_or_else(|| not_a_number(field, line.number, &names[j], place))?);
+                values.push(
+                    number(field)
+                        .filter(|x| x.is_finite())
+                        .ok_or_else(|| not_a_number(field, line.number, &names[j], place))?,
+                );
             }
         }
         if n_fields != names.len() {
@@ -50,8 +55,9 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
         n_rows += 1;
     }
     label.map(|j| names.remove(j));
-    let data = Dataset::new(n_rows, names.len(), Values::F32(values.into()), place)?;
-    let data = if has_header { data.with_column_names(names) } else { data };
+    let n_columns = names.len();
+    let names = has_header.then_some(names);
+    let data = Dataset::named(n_rows, n_columns, Values::F32(values.into()), place.into(), names)?;
     let labels = label.map(|_| Labels::from_text(&label_words, place)).transpose()?;
     Ok(Table { data, labels })
 }
@@ -105,7 +111,8 @@ fn brief(names: &[String]) -> String {
 
 fn not_a_number(field: &[u8], line: u64, column: &str, place: &str) -> Error {
     let word: String = String::from_utf8_lossy(field).chars().take(40).collect();
-    let what = if word.trim().is_empty() { "is empty".into() } else { format!("is `{word}`, not a number") };
+    let what =
+        if word.trim().is_empty() { "is empty".into() } else { format!("is `{word}`, not a finite number") };
     Error::data(place, format!("line {line}, column `{column}` {what}"))
         .with_hint("fill in or remove such rows; a column of labels is named by `--labels column:NAME`")
 }

@@ -193,3 +193,19 @@ impl Nearby {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::host_simd::{run_at, widths_here};
+
+    #[test]
+    fn every_vector_width_gives_the_same_neighbours() {
+        let latents: Vec<f32> = (0..200 * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+        let points = Points::new(&latents, 3, &(0..200).collect::<Vec<u32>>());
+        let nearest = || Nearest { points: &points, task: 1, n_neighbours: 7 };
+        for width in widths_here() {
+            assert_eq!(run_at(width, nearest()), nearest().run(), "{width:?}");
+        }
+    }
+}

@@ -92,8 +92,9 @@ impl Contingency {
         (in_both - expected) / (0.5 * (in_first + in_second) - expected)
     }
 
-    /// The same table with the second partition's values in the order of their matches, so that
-    /// the matched rows stand on the diagonal; values without a match come last.
+    /// The same table with the second partition's values in the order of the first's that they are
+    /// matched to, those without a match last. Where the second has no fewer values than the first,
+    /// the matched rows stand on the diagonal.
     pub fn matched(&self) -> Self {
         let n_second = self.second_values.len();
         let mut order: Vec<usize> = self.matching().into_iter().flatten().collect();
@@ -137,7 +138,8 @@ pub fn ari(clusters: &[u32], labels: &[u32]) -> Result<f64> {
     Ok(Contingency::new(clusters, labels)?.ari())
 }
 
-/// Labels against clusters, each label's matched cluster on the diagonal.
+/// Labels against clusters, the clusters in the order of the labels matched to them, see
+/// [`Contingency::matched`].
 ///
 /// # Shapes
 /// - clusters, labels: `[N]`; the table's first values are labels, its second values clusters

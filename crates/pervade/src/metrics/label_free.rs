@@ -104,7 +104,9 @@ pub fn silhouette(
     let points: Vec<(usize, &[f32])> =
         sample.iter().map(|&row| (number(row), &latents[row * n_latent..(row + 1) * n_latent])).collect();
     let mut sizes = vec![0usize; values.len()];
-    points.iter().for_each(|(cluster, _)| sizes[*cluster] += 1);
+    for (cluster, _) in &points {
+        sizes[*cluster] += 1;
+    }
     let each =
         collect_rows(sample.len(), |rows| rows.map(|row| silhouette_of(row, &points, &sizes)).collect());
     Ok(Some(each.iter().sum::<f64>() / sample.len() as f64))

@@ -227,7 +227,9 @@ impl Kernel for Softmax<'_> {
             }
             let sum: f64 = sums.into_iter().sum();
             let scale = 1.0 / sum;
-            values.iter_mut().for_each(|value| *value *= scale);
+            for value in values {
+                *value *= scale;
+            }
             log_sums[row] = highest + sum.ln();
         }
         log_sums
@@ -329,6 +331,7 @@ fn exp_nonpositive(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::host_simd::{Width, run_at, widths_here};
 
     #[test]
     fn exp_agrees_with_the_standard_library() {
@@ -342,7 +345,6 @@ mod tests {
         assert_eq!(exp_nonpositive(f64::NEG_INFINITY), 0.0);
     }
 
-    /// The widest path against the plain one, bit for bit.
     #[test]
     fn every_vector_width_gives_the_same_bits() {
         let (n_components, n_latent) = (13, 3);
@@ -351,19 +353,23 @@ mod tests {
         let components =
             Components::new(&vec![-1.0; n_components], &means, |i| 1.0 + wave(i).abs(), &[0.1, 0.2, 0.3]);
         let latents: Vec<f32> = (0..21 * n_latent).map(|i| wave(i * 5 + 1) as f32).collect();
-        let mut wide = components.zero_moments();
-        let mut plain = components.zero_moments();
-        components.for_each_block(&latents, 0..21, |block| {
-            let values = block.values.clone();
-            LogJoint { components: &components, block }.run();
-            assert_eq!(values, block.values);
-            let log_sums = block.softmax();
-            let gamma = std::mem::replace(&mut block.values, values);
-            assert_eq!(Softmax { block }.run(), log_sums);
-            assert_eq!(gamma, block.values);
-            wide.add(block);
-            AddMoments { moments: &mut plain, block }.run();
-        });
-        assert_eq!((&wide.mass, &wide.first, &wide.second), (&plain.mass, &plain.first, &plain.second));
+        let at = |width: Width| {
+            let mut moments = components.zero_moments();
+            let mut bits = Vec::new();
+            components.for_each_block(&latents, 0..21, |block| {
+                block.values.fill(0.0);
+                run_at(width, LogJoint { components: &components, block });
+                bits.extend(block.values.iter().map(|value| value.to_bits()));
+                bits.extend(run_at(width, Softmax { block }).map(f64::to_bits));
+                bits.extend(block.values.iter().map(|value| value.to_bits()));
+                run_at(width, AddMoments { moments: &mut moments, block });
+            });
+            let sums = moments.mass.iter().chain(&moments.first).chain(&moments.second);
+            bits.extend(sums.map(|value| value.to_bits()));
+            bits
+        };
+        for width in widths_here() {
+            assert_eq!(at(width), at(Width::Portable), "{width:?}");
+        }
     }
 }

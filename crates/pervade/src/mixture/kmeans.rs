@@ -130,7 +130,9 @@ fn assign_pass(latents: &[f32], centres: &[f64], centre: &[f64]) -> Pass {
         (nearest, moments)
     });
     let mut moments = components.zero_moments();
-    chunks.iter().for_each(|(_, chunk)| moments.merge(chunk));
+    for (_, chunk) in &chunks {
+        moments.merge(chunk);
+    }
     let (assignment, square_distances) = chunks.into_iter().flat_map(|(nearest, _)| nearest).unzip();
     Pass { assignment, square_distances, moments }
 }

@@ -1,0 +1,127 @@
+//! What must hold for any mixture, and planted clusters found again.
+
+mod common;
+
+use common::{assert_close, planted, same_on_any_number_of_threads};
+use pervade::metrics::{accuracy, ari};
+use pervade::mixture::{self, DiagonalMixture, EmOptions};
+use pervade::seed::{Key, Stream};
+use proptest::prelude::*;
+
+fn key() -> Key {
+    Key::new(3, Stream::Mixture, 0)
+}
+
+fn options(components: usize) -> EmOptions {
+    EmOptions { components, restarts: 3, max_iterations: 50, tolerance: 1e-7 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Rows on a coarse grid, so that repeated rows and constant columns are common.
+    #[test]
+    fn em_never_lowers_the_likelihood(
+        n_latent in 1usize..4,
+        components in 1usize..12,
+        grid in prop::collection::vec(-6i8..6, 36..240),
+        scale in prop::sample::select(vec![1e-20f32, 1e-3, 1.0, 1e5]),
+    ) {
+        let n_values = grid.len() / n_latent * n_latent;
+        let latents: Vec<f32> = grid[..n_values].iter().map(|&value| f32::from(value) * 0.37 * scale).collect();
+        let options = EmOptions { restarts: 1, tolerance: 0.0, ..options(components) };
+        let fit = mixture::fit(&latents, n_latent, &options, key()).unwrap();
+        for pair in fit.trace.windows(2) {
+            prop_assert!(pair[1] >= pair[0] - 1e-7 * pair[0].abs().max(1.0), "{:?}", fit.trace);
+        }
+        let weight: f64 = fit.mixture.log_weights.iter().map(|w| w.exp()).sum();
+        prop_assert!((weight - 1.0).abs() < 1e-9);
+        prop_assert!(fit.mixture.variances.iter().all(|&s2| s2.is_finite() && s2 > 0.0));
+        prop_assert!(fit.mixture.means.iter().all(|mean| mean.is_finite()));
+    }
+
+    #[test]
+    fn responsibilities_sum_to_one_far_away(
+        direction in prop::collection::vec(-1.0f64..1.0, 3),
+        deviations in prop::sample::select(vec![0.0, 1.0, 1e2, 1e4, 1e6]),
+    ) {
+        let std = [0.1, 2.0, 30.0];
+        let variances: Vec<f64> = (0..5 * 3).map(|place| std[place % 3] * std[place % 3]).collect();
+        let means: Vec<f64> = (0..5 * 3).map(|place| (place as f64).sin() * std[place % 3]).collect();
+        let log_weights = vec![0.2f64.ln(); 5];
+        let mixture = DiagonalMixture::new(log_weights, means, variances, 3).unwrap();
+        let latents: Vec<f32> = (0..3).map(|j| (direction[j] * deviations * std[j]) as f32).collect();
+        let gamma = mixture.responsibilities(&latents).unwrap();
+        prop_assert!((gamma.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{gamma:?}");
+        prop_assert!(mixture.log_density(&latents).unwrap()[0].is_finite());
+    }
+}
+
+#[test]
+fn planted_clusters_are_found_and_a_wrong_number_is_not() {
+    let (latents, labels) = planted(3000, 4, 6);
+    let found = |components| {
+        let fit = mixture::fit(&latents, 4, &options(components), key()).unwrap();
+        (accuracy(&fit.mixture.assign(&latents).unwrap(), &labels).unwrap(), fit.log_likelihood)
+    };
+    let (right, right_likelihood) = found(6);
+    assert!(right > 0.999, "{right}");
+    for wrong in [1, 3, 12] {
+        let (accuracy, likelihood) = found(wrong);
+        assert!(accuracy < 0.9, "{wrong} components gave {accuracy}");
+        assert!(wrong > 6 || likelihood < right_likelihood - 0.5, "{likelihood} against {right_likelihood}");
+    }
+    let clusters = mixture::kmeans(&latents, 4, 6, key(), 0).unwrap();
+    assert!(ari(&clusters.assignment, &labels).unwrap() > 0.7, "one start of k-means");
+}
+
+#[test]
+fn the_same_bits_on_any_number_of_threads() {
+    let (latents, _) = planted(4000, 3, 7);
+    same_on_any_number_of_threads(|| {
+        let fit = mixture::fit(&latents, 3, &EmOptions { restarts: 2, ..options(20) }, key()).unwrap();
+        let gamma = fit.mixture.responsibilities(&latents).unwrap();
+        (fit.mixture, fit.trace, gamma)
+    });
+    let other = Key::new(4, Stream::Mixture, 0);
+    let fits = [key(), other].map(|key| mixture::fit(&latents, 3, &options(20), key).unwrap().mixture);
+    assert_ne!(fits[0], fits[1], "another seed");
+}
+
+#[test]
+fn multiplying_the_latents_changes_nothing_but_the_scale() {
+    let (latents, _) = planted(1000, 3, 4);
+    let assignment = |factor: f32| {
+        let latents: Vec<f32> = latents.iter().map(|z| z * factor).collect();
+        mixture::fit(&latents, 3, &options(8), key()).unwrap().mixture.assign(&latents).unwrap()
+    };
+    assert_eq!(assignment(1.0), assignment(1024.0));
+}
+
+#[test]
+fn repeated_rows_and_constant_columns_are_no_trouble() {
+    let same = vec![0.5f32; 60];
+    let fit = mixture::fit(&same, 3, &options(20), key()).unwrap();
+    assert!(fit.log_likelihood.is_finite());
+    assert_close(&fit.mixture.means, &[0.5; 60], 1e-12, "means");
+    let two: Vec<f32> = (0..40).flat_map(|row| [f32::from(u8::from(row % 2 == 0)), 7.0]).collect();
+    let fit = mixture::fit(&two, 2, &options(5), key()).unwrap();
+    let assignment = fit.mixture.assign(&two).unwrap();
+    let halves: Vec<u32> = (0..40).map(|row| row % 2).collect();
+    assert_eq!(ari(&assignment, &halves).unwrap(), 1.0);
+}
+
+#[test]
+fn what_cannot_be_fitted_is_said() {
+    let message = |latents: &[f32], components| {
+        mixture::fit(latents, 2, &options(components), key()).unwrap_err().to_string()
+    };
+    assert_eq!(message(&[0.0; 8], 5), "`components` is 5, must be between 1 and 4, the number of rows");
+    assert_eq!(message(&[0.0; 8], 0), "`components` is 0, must be between 1 and 4, the number of rows");
+    assert_eq!(
+        message(&[0.0, 1.0, f32::NAN, 0.0], 1),
+        "`latents`: row 1, column 0 is NaN, not a finite number"
+    );
+    assert_eq!(message(&[], 1), "`latents`: 0 values do not make rows of 2 columns");
+    assert!(DiagonalMixture::new(vec![0.0], vec![0.0], vec![0.0], 1).is_err(), "a variance of zero");
+}

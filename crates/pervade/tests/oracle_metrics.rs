@@ -1,0 +1,96 @@
+//! Scores and graphs against scipy, scikit-learn and networkx; `testdata/oracle/make_metrics.py`
+//! wrote the values.
+
+mod common;
+
+use common::{Oracle, assert_close};
+use pervade::graph::{Graph, GraphOptions, Parts, Target, group, modularity};
+use pervade::metrics::{self, Contingency};
+use pervade::seed::{Key, Stream};
+
+const N_LATENT: usize = 5;
+
+fn key() -> Key {
+    Key::new(1, Stream::Sample, 0)
+}
+
+fn graph(oracle: &Oracle) -> Graph {
+    Graph::build(&oracle.f32("latents"), N_LATENT, &GraphOptions::default(), key()).unwrap()
+}
+
+/// Most rows in a matching that keeps both labels and clusters in their order. Never above the
+/// accuracy, and equal to it only where the table's order is that of a best matching.
+fn best_in_order(table: &Contingency) -> u64 {
+    let n_clusters = table.second_values.len();
+    let mut best = vec![0; n_clusters + 1];
+    for counts in table.counts.chunks_exact(n_clusters) {
+        let above = best.clone();
+        for cluster in 0..n_clusters {
+            best[cluster + 1] = above[cluster + 1].max(best[cluster]).max(above[cluster] + counts[cluster]);
+        }
+    }
+    best[n_clusters]
+}
+
+#[test]
+fn agreement_of_partitions() {
+    let oracle = Oracle::open("metrics.safetensors");
+    let cases = oracle.cases();
+    assert_eq!(cases.len(), 10);
+    for case in cases {
+        let clusters = oracle.u32(&format!("case_{case}_clusters"));
+        let labels = oracle.u32(&format!("case_{case}_labels"));
+        let ours =
+            [metrics::accuracy, metrics::nmi, metrics::ari].map(|score| score(&clusters, &labels).unwrap());
+        assert_close(&ours, &oracle.f64(&format!("case_{case}_scores")), 1e-12, &case);
+        let table = metrics::confusion(&clusters, &labels).unwrap();
+        let (n_labels, n_clusters) = (table.first_values.len(), table.second_values.len());
+        assert_close(&[table.accuracy()], &ours[..1], 1e-12, "the reordered table");
+        let in_order = best_in_order(&table) as f64 / table.n_rows as f64;
+        assert_close(&[in_order], &ours[..1], 1e-12, "clusters in the order of their labels");
+        if n_clusters >= n_labels {
+            let diagonal: u64 = (0..n_labels).map(|i| table.counts[i * n_clusters + i]).sum();
+            assert_close(&[diagonal as f64 / table.n_rows as f64], &ours[..1], 1e-12, "the diagonal");
+        }
+    }
+}
+
+#[test]
+fn neighbours() {
+    let oracle = Oracle::open("metrics.safetensors");
+    assert_eq!(graph(&oracle).neighbours, oracle.u32("neighbours"));
+}
+
+#[test]
+fn modularity_of_partitions() {
+    let oracle = Oracle::open("metrics.safetensors");
+    let graph = graph(&oracle);
+    for name in ["parts", "shuffled", "grouped"] {
+        let ours = modularity(&graph, &oracle.u32(name)).unwrap();
+        assert_close(&[ours], &oracle.f64(&format!("modularity_{name}")), 1e-12, name);
+    }
+}
+
+/// Theirs tries every pair and computes the modularity of the whole graph each time.
+#[test]
+fn greedy_merging() {
+    let oracle = Oracle::open("metrics.safetensors");
+    let (latents, assignment) = (oracle.f32("latents"), oracle.u32("parts"));
+    let n_parts = *assignment.iter().max().unwrap() as usize + 1;
+    let means = vec![0.0; n_parts * N_LATENT];
+    let parts = Parts::count(&graph(&oracle), &latents, N_LATENT, &assignment, &means).unwrap();
+    let grouping = group(&parts, Target::Fixed(4)).unwrap();
+    let ours: Vec<u32> = assignment.iter().map(|&part| grouping.groups[part as usize]).collect();
+    assert_eq!(metrics::ari(&ours, &oracle.u32("grouped")).unwrap(), 1.0);
+    assert_close(&[grouping.modularity], &oracle.f64("modularity_grouped"), 1e-12, "modularity");
+    assert_eq!(grouping.natural_number, oracle.u32("natural_number")[0] as usize);
+    assert_eq!(group(&parts, Target::Auto).unwrap().n_groups, grouping.natural_number);
+}
+
+#[test]
+fn silhouette() {
+    let oracle = Oracle::open("metrics.safetensors");
+    let ours =
+        metrics::silhouette(&oracle.f32("latents"), N_LATENT, &oracle.u32("parts"), 1000, key()).unwrap();
+    assert_close(&[ours.unwrap()], &oracle.f64("silhouette"), 1e-12, "silhouette");
+}
