@@ -101,6 +101,14 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
+    /// The data as they must be typed again for another command.
+    pub(crate) fn typed(&self, path: &Path) -> String {
+        let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));
+        let labels = column.map_or(String::new(), |labels| format!(" --labels {labels}"));
+        let array = self.array.as_ref().map_or(String::new(), |array| format!(" --array {array}"));
+        format!("{}{labels}{array}", path.display())
+    }
+
     /// Reads the table at `path`.
     pub(crate) fn read(&self, path: &Path) -> Result<Table> {
         let labels = self.labels.as_deref().map(str::parse).transpose()?;

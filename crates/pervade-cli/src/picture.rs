@@ -118,7 +118,14 @@ pub(crate) struct Tone {
 }
 
 impl Tone {
-    /// The range of the data behind a model, from its preparation or else from the rows at hand.
+    /// The range of the rows at hand.
+    pub(crate) fn of_rows(rows: impl Iterator<Item = f32>) -> Self {
+        let (low, high) =
+            rows.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        Self { low, high, ink: false }
+    }
+
+    /// The range of the data behind a model where its preparation tells, else of the rows at hand.
     pub(crate) fn of_model(about: &Metadata, rows: &[f32]) -> Self {
         let (low, high) = match about.preparation.kind() {
             PrepareKind::UnitRange => {
@@ -126,9 +133,7 @@ impl Tone {
                 (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
             }
             PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
-            _ => rows
-                .iter()
-                .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x))),
+            _ => return Self::of_rows(rows.iter().copied()),
         };
         Self { low, high, ink: false }
     }

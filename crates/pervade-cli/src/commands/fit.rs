@@ -72,7 +72,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let seconds = Seconds::new(read, progress.spent(), started);
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
-    console.say(&summary(&report, &fit, &args.data));
+    console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     console.result(&report, "")?;
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report, &fit)?;
