@@ -35,8 +35,23 @@ fn main() {
     }
     let settings: Settings = serde_json::from_value(json).unwrap();
     let checked = settings.check(&table.data).unwrap();
-    println!("{} {:?} C={} pre={} joint={}", checked.preparation.kind(), checked.likelihood, checked.n_components, checked.pretrain_epochs, checked.epochs);
+    println!(
+        "{} {:?} C={} pre={} joint={}",
+        checked.preparation.kind(),
+        checked.likelihood,
+        checked.n_components,
+        checked.pretrain_epochs,
+        checked.epochs
+    );
     let fit = pervade::fit(&table.data, &checked, &Cpu::new(), &mut Talk(t), None).unwrap();
     let c = pervade::metrics::confusion(&fit.assignments[0], labels.ids()).unwrap();
-    println!("seconds {:.1} kept {} ACC {:.4} NMI {:.4} ARI {:.4} K {}", t.elapsed().as_secs_f64(), fit.restarts[0].kept, c.accuracy(), c.nmi(), c.ari(), fit.model.n_clusters());
+    println!(
+        "seconds {:.1} kept {} ACC {:.4} NMI {:.4} ARI {:.4} K {}",
+        t.elapsed().as_secs_f64(),
+        fit.restarts[0].kept,
+        c.accuracy(),
+        c.nmi(),
+        c.ari(),
+        fit.model.n_clusters()
+    );
 }

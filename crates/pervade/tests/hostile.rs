@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use pervade::data::{ReadOptions, read, read_bytes, read_labels};
+use pervade::data::{OutputFormat, ReadOptions, Rows, read, read_bytes, read_labels};
 use proptest::prelude::*;
 
 fn folder() -> PathBuf {
@@ -128,6 +128,16 @@ fn text_tables_name_line_and_column() {
 #[test]
 fn numbers_that_are_none() {
     assert_eq!(problem(b"a,b\n1,2\n3,nan\n", "csv"), "`: line 3, column `b` is `nan`, not a finite number");
+    let columns = ["a".to_string(), "b".to_string()];
+    let mut parquet = Vec::new();
+    Rows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
+        .write_to(&mut parquet, OutputFormat::Parquet)
+        .unwrap();
+    let text = problem(&parquet, "parquet");
+    assert!(
+        text.contains("1 values are not finite numbers; the first is NaN in row 1, column `b`"),
+        "{text}"
+    );
     let infinite = npy(
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }\n",
         bytemuck::cast_slice(&[1.0f32, f32::INFINITY]),
@@ -242,6 +252,27 @@ proptest! {
             try_all(&bytes, &extension);
             bytes.truncate(cut.index(bytes.len()));
             try_all(&bytes, &extension);
+        }
+    }
+}
+
+proptest! {
+    // Fewer cases: each writes ten small files.
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn damaged_images_and_idx_files_in_folders_never_panic(cut in any::<prop::sample::Index>(), flip in any::<(prop::sample::Index, u8)>()) {
+        let files = ["grey/ant/1.bmp", "grey/cat/0.png", "grey/cat/2.pgm", "photo/flat.jpg", "mnist/t10k-images-idx3-ubyte"];
+        for file in files {
+            let mut bytes = fixture(file);
+            let at = flip.0.index(bytes.len());
+            bytes[at] = flip.1;
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(Path::new(file).file_name().unwrap());
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = read(folder.path(), &ReadOptions::default());
+            std::fs::write(&path, &bytes[..cut.index(bytes.len())]).unwrap();
+            let _ = read(folder.path(), &ReadOptions::default());
         }
     }
 }

@@ -155,7 +155,17 @@ impl Values {
 impl Dataset {
     /// A table from its numbers. Every number must be finite; the first that is not is named.
     pub fn new(n_rows: usize, n_columns: usize, values: Values, source: impl Into<String>) -> Result<Self> {
-        let source = source.into();
+        Self::named(n_rows, n_columns, values, source.into(), None)
+    }
+
+    /// The same with the names of the columns, which the message about a bad number then uses.
+    pub(super) fn named(
+        n_rows: usize,
+        n_columns: usize,
+        values: Values,
+        source: String,
+        column_names: Option<Vec<String>>,
+    ) -> Result<Self> {
         let fits = match &values {
             Values::Csr(csr) => csr.n_rows() == n_rows,
             dense => dense.len() == n_rows.checked_mul(n_columns),
@@ -172,7 +182,7 @@ impl Dataset {
                 format!("the table is empty: {n_rows} rows x {n_columns} columns"),
             ));
         }
-        let data = Self { n_rows, n_columns, values, column_names: None, image: None, source };
+        let data = Self { n_rows, n_columns, values, column_names, image: None, source };
         data.check_finite()?;
         Ok(data)
     }

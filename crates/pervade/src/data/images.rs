@@ -17,9 +17,6 @@ use crate::{Error, Result};
 /// Images that are unpacked at a time, so that few of them are held twice.
 const BLOCK: usize = 256;
 
-/// Deeper folders are a loop of links, not a collection.
-const MOST_LEVELS: usize = 16;
-
 /// Whether bytes begin as PNG, JPEG, BMP or PGM/PPM files do.
 pub(super) fn is_image(head: &[u8]) -> bool {
     // "BM" and "P5" could begin a text, so a byte that text has not must follow.
@@ -34,7 +31,7 @@ pub(super) fn is_image(head: &[u8]) -> bool {
 pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
     let place = folder.display().to_string();
     let mut paths = Vec::new();
-    collect(folder, &mut paths, MOST_LEVELS)?;
+    collect(folder, &mut paths)?;
     paths.sort();
     if paths.is_empty() {
         return Err(Error::data(&place, "the folder has neither IDX files nor images").with_hint(
@@ -62,19 +59,18 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     Ok(Table { data: data.with_image(shape), labels })
 }
 
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>, levels: usize) -> Result<()> {
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     const ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm"];
     let ending = |path: &PathBuf| path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
     let is_wanted = |path: &PathBuf| ending(path).is_some_and(|e| ENDINGS.contains(&e.as_str()));
     paths.extend(sorted_files(folder)?.into_iter().filter(is_wanted));
-    if levels == 0 {
-        return Ok(());
-    }
     let fail = |e| Error::io("list", folder, e);
     for entry in fs::read_dir(folder).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        if path.is_dir() {
-            collect(&path, paths, levels - 1)?;
+        let entry = entry.map_err(fail)?;
+        // Links to folders are not followed: they may lead back here.
+        let is_folder = entry.file_type().map_err(fail)?.is_dir();
+        if is_folder && !entry.file_name().to_string_lossy().starts_with('.') {
+            collect(&entry.path(), paths)?;
         }
     }
     Ok(())
@@ -107,7 +103,7 @@ fn decode(path: &Path) -> Result<image::RgbImage> {
     let mut limits = image::Limits::default();
     limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
     reader.limits(limits);
-    Ok(reader.decode().map_err(|e| broken(&e))?.to_rgb8())
+    Ok(reader.decode().map_err(|e| broken(&e))?.into_rgb8())
 }
 
 /// Rows of pixels: one channel until the first image with colour.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{Error, Result};
 
-/// The known cluster of every row, accepted by [`metrics`](crate) alone.
+/// The known cluster of every row, accepted by `metrics` alone.
 ///
 /// Distinct values are numbered densely from 0 in sorted order: numerically where all are numbers
 /// (`7` and `7.0` are the same label), else as text.

@@ -86,7 +86,8 @@ fn read_columns(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Ta
             names.push(name.clone());
         }
     }
-    let data = Dataset::new(rows.n, names.len(), rows.into_values(place)?, place)?.with_column_names(names);
+    let (n_rows, n_columns) = (rows.n, names.len());
+    let data = Dataset::named(n_rows, n_columns, rows.into_values(place)?, place.into(), Some(names))?;
     let labels = label.map(|_| Labels::from_text(&words, place)).transpose()?;
     Ok(Table { data, labels })
 }

@@ -168,7 +168,7 @@ impl<'a> Input<'a> {
                 )
                 .with_hint("the file is damaged, or its name ends wrongly"))
             }
-            _ if head.contains(&0) => Err(Error::data(
+            _ if !is_text(&head) => Err(Error::data(
                 self.place,
                 format!(
                     "the kind of this file is not known: it starts with `{}`",
@@ -189,6 +189,8 @@ impl<'a> Input<'a> {
                 "this is an HDF5 file (MATLAB v7.3), which is not read here",
                 "save it with `save('data.mat', 'x', '-v7')`, or as .npy from Python with h5py",
             )
+        } else if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+            ("this is text in UTF-16", "save it as UTF-8")
         } else if bytes::is_gzip(head) {
             ("the file is packed by gzip twice", "unpack it once")
         } else if images::is_image(head) {
@@ -209,6 +211,11 @@ fn by_magic(head: &[u8]) -> Option<Format> {
         _ if idx::is_idx(head) => Format::Idx,
         _ => return None,
     })
+}
+
+/// Text has no control characters beside those that end lines and cells, whatever its encoding.
+fn is_text(head: &[u8]) -> bool {
+    !head.iter().any(|b| b.is_ascii_control() && !b"\t\n\r\x0c".contains(b))
 }
 
 /// `csv` for `a.csv` and for `a.csv.gz`.

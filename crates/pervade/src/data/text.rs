@@ -55,8 +55,9 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
         n_rows += 1;
     }
     label.map(|j| names.remove(j));
-    let data = Dataset::new(n_rows, names.len(), Values::F32(values.into()), place)?;
-    let data = if has_header { data.with_column_names(names) } else { data };
+    let n_columns = names.len();
+    let names = has_header.then_some(names);
+    let data = Dataset::named(n_rows, n_columns, Values::F32(values.into()), place.into(), names)?;
     let labels = label.map(|_| Labels::from_text(&label_words, place)).transpose()?;
     Ok(Table { data, labels })
 }

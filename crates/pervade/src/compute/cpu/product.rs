@@ -184,31 +184,26 @@ fn pack<V: Vector>(task: &Task, panel: &mut [f32]) {
         }
         return;
     }
-    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 keep both
-    // sides in the cache and let the compiler transpose in registers.
+    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are turned in
+    // registers; what is left over at the edges goes one by one.
     const BLOCK: usize = 8;
-    let full_k = b.rows / BLOCK * BLOCK;
-    for n0 in (0..task.width).step_by(BLOCK) {
-        let n_width = BLOCK.min(task.width - n0);
-        if n_width == BLOCK {
-            for k0 in (0..full_k).step_by(BLOCK) {
-                let lines: [&[f32; BLOCK]; BLOCK] = std::array::from_fn(|n| {
-                    let start = (task.column + n0 + n) * b.column_stride + k0;
-                    b.values[start..start + BLOCK].try_into().expect("eight numbers")
-                });
-                for k in 0..BLOCK {
-                    let to = (k0 + k) * columns + n0;
-                    let line: [f32; BLOCK] = std::array::from_fn(|n| lines[n][k]);
-                    panel[to..to + BLOCK].copy_from_slice(&line);
-                }
+    let (full_k, full_n) = (b.rows / BLOCK * BLOCK, task.width / BLOCK * BLOCK);
+    for n0 in (0..full_n).step_by(BLOCK) {
+        for k0 in (0..full_k).step_by(BLOCK) {
+            let start = (task.column + n0) * b.column_stride + k0;
+            assert!(start + (BLOCK - 1) * b.column_stride + BLOCK <= b.values.len());
+            assert!((k0 + BLOCK - 1) * columns + n0 + BLOCK <= panel.len());
+            // SAFETY: both blocks lie inside their buffers by the checks above.
+            unsafe {
+                let to = panel.as_mut_ptr().add(k0 * columns + n0);
+                V::transpose8(b.values.as_ptr().add(start), b.column_stride, to, columns);
             }
         }
-        let rest = if n_width == BLOCK { full_k } else { 0 };
-        for n in n0..n0 + n_width {
-            let start = (task.column + n) * b.column_stride;
-            for k in rest..b.rows {
-                panel[k * columns + n] = b.values[start + k];
-            }
+    }
+    for n in 0..task.width {
+        let start = (task.column + n) * b.column_stride;
+        for k in if n < full_n { full_k } else { 0 }..b.rows {
+            panel[k * columns + n] = b.values[start + k];
         }
     }
 }

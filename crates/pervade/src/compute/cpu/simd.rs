@@ -58,6 +58,15 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
+    unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for row in 0..8 {
+            for column in 0..8 {
+                // SAFETY: both blocks are valid by the caller's word.
+                unsafe { *to.add(column * to_stride + row) = *from.add(row * from_stride + column) };
+            }
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -94,6 +103,11 @@ mod x86 {
             // SAFETY: see the impl.
             unsafe { _mm512_fmadd_ps(a, b, self) }
         }
+        #[inline(always)]
+        unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            // SAFETY: both blocks are valid by the caller's word.
+            unsafe { transpose8(from, from_stride, to, to_stride) }
+        }
     }
 
     impl super::Vector for __m256 {
@@ -123,6 +137,35 @@ mod x86 {
         unsafe fn add_product(self, a: Self, b: Self) -> Self {
             // SAFETY: see the impl above.
             unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            // SAFETY: both blocks are valid by the caller's word.
+            unsafe { transpose8(from, from_stride, to, to_stride) }
+        }
+    }
+
+    /// Pairs, then quads, then halves of the lines change places.
+    #[inline(always)]
+    unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: eight numbers can be read from and written to each of eight lines, by the caller's
+        // word; the instructions are there as in the impls above.
+        unsafe {
+            let line = |i: usize| _mm256_loadu_ps(from.add(i * from_stride));
+            let (a0, a1, a2, a3) = (line(0), line(1), line(2), line(3));
+            let (a4, a5, a6, a7) = (line(4), line(5), line(6), line(7));
+            let (b0, b1) = (_mm256_unpacklo_ps(a0, a1), _mm256_unpackhi_ps(a0, a1));
+            let (b2, b3) = (_mm256_unpacklo_ps(a2, a3), _mm256_unpackhi_ps(a2, a3));
+            let (b4, b5) = (_mm256_unpacklo_ps(a4, a5), _mm256_unpackhi_ps(a4, a5));
+            let (b6, b7) = (_mm256_unpacklo_ps(a6, a7), _mm256_unpackhi_ps(a6, a7));
+            let (c0, c1) = (_mm256_shuffle_ps::<0x44>(b0, b2), _mm256_shuffle_ps::<0xEE>(b0, b2));
+            let (c2, c3) = (_mm256_shuffle_ps::<0x44>(b1, b3), _mm256_shuffle_ps::<0xEE>(b1, b3));
+            let (c4, c5) = (_mm256_shuffle_ps::<0x44>(b4, b6), _mm256_shuffle_ps::<0xEE>(b4, b6));
+            let (c6, c7) = (_mm256_shuffle_ps::<0x44>(b5, b7), _mm256_shuffle_ps::<0xEE>(b5, b7));
+            for (i, (low, high)) in [(c0, c4), (c1, c5), (c2, c6), (c3, c7)].into_iter().enumerate() {
+                _mm256_storeu_ps(to.add(i * to_stride), _mm256_permute2f128_ps::<0x20>(low, high));
+                _mm256_storeu_ps(to.add((i + 4) * to_stride), _mm256_permute2f128_ps::<0x31>(low, high));
+            }
         }
     }
 }
