@@ -97,9 +97,11 @@ pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
     Settings {
         latents: 4,
         hidden: vec![16, 16],
-        pretrain_epochs: Some(3),
-        layer_epochs: 2,
+        pretrain_epochs: Some(6),
+        layer_epochs: 1,
+        mixture_starts: 1,
         pretrain_batch: 64,
+        pretrain_learning_rate: 1e-2, // few steps must do
         epochs: Some(3),
         batch: 50,
         ..Settings::recipe(recipe, clusters)
