@@ -181,7 +181,9 @@ pub(super) fn keep_best<D: Device>(
         let record = &mut pack.state.records[place];
         let collapsed = scores.live_clusters < scores.clusters && scores.epoch > 0;
         let score = match settings.choose {
-            Choice::Elbo => record.elbo().unwrap_or(f64::NEG_INFINITY),
+            // The start has no ELBO, and everything beats it. Not minus infinity: a checkpoint is
+            // JSON, which has no such number.
+            Choice::Elbo => record.elbo().unwrap_or(f64::MIN),
             Choice::Modularity => scores.modularity,
         };
         if collapsed {
