@@ -3,7 +3,7 @@
 
 use super::Vade;
 use crate::compute::cpu::math::normal_pair;
-use crate::compute::{Device, LOG_VARIANCE_LIMIT, Likelihood, Params};
+use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
 use crate::nn::Tape;
 use crate::seed::{Key, Stream};
@@ -38,7 +38,7 @@ impl Vade {
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
         let (c, k) = (self.groups.len(), self.n_clusters());
         let mut found = Assignments { clusters: Vec::new(), probabilities: Vec::new(), n_clusters: k };
-        self.for_each_block(device, data, |pass| {
+        self.for_each_block(device, data, Gamma::Sampled, |pass| {
             for joints in pass.log_joints.chunks_exact(c) {
                 let probabilities = cluster_probabilities(joints, &self.groups, k);
                 found.clusters.push(crate::train::argmax(&probabilities) as u32);
@@ -53,7 +53,7 @@ impl Vade {
     pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let j = self.n_latents();
         let mut latents = Vec::with_capacity(data.n_rows() * j);
-        self.for_each_block(device, data, |pass| {
+        self.for_each_block(device, data, Gamma::Sampled, |pass| {
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             Ok(())
         })?;
@@ -110,12 +110,12 @@ impl Vade {
     /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
     ///
     /// DEVIATION(score-at-mean): the reconstruction term is taken at the latent mean instead of a
-    /// sample, so that a row's score depends on the row alone.
+    /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
         let mut row = vec![0.0f32; d];
-        self.for_each_block(device, data, |pass| {
+        self.for_each_block(device, data, Gamma::Exact, |pass| {
             latents.clear();
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             let outputs = self.outputs(device, &latents)?;
@@ -136,12 +136,12 @@ impl Vade {
         &self,
         device: &D,
         data: &Dataset,
+        gamma: Gamma,
         visit: impl FnMut(Pass<'_>) -> Result<()>,
     ) -> Result<()> {
         self.metadata.preparation.check_columns(data)?;
         let params = Params::fixed(device, &self.values)?;
         let rows = device.rows(data, &self.metadata.preparation)?;
-        let gamma = self.metadata.settings.gamma;
         blocks(device, &rows, data.n_rows(), &self.architecture, gamma, &params, visit)
     }
 

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::Result;
-use crate::compute::{Device, Matrix, Params, Pick};
+use crate::compute::{Device, Gamma, Matrix, Params, Pick};
 use crate::nn::{Architecture, Tape};
 
 /// Rows a block of a pass: enough to fill the cores, small enough to stay in the cache.
@@ -16,18 +16,22 @@ pub struct Pass<'p> {
     pub first: usize,
     /// Means and log variances of q(z|x), [rows, 2J].
     pub heads: &'p [f32],
-    /// Log joint of each component, [rows, C].
+    /// Log joint of each component at the latent mean, [rows, C].
     pub log_joints: &'p [f32],
 }
 
 /// Calls `visit` with every block of rows in order.
+///
+/// Rows go to components by the density at their latent mean, whichever `gamma` the objective has:
+/// the mixture is fitted to those means, and the variances of q(z|x) come from a head that
+/// pretraining leaves untrained. Counting them, all rows of a small table can fall to the widest
+/// component.
 pub fn for_each_block<D: Device>(
     run: &Run<'_, D>,
     params: &Params<D::Buffer>,
     visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
-    let gamma = run.settings.settings.gamma;
-    blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, gamma, params, visit)
+    blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, Gamma::Sampled, params, visit)
 }
 
 /// The same for a fitted model.
@@ -36,7 +40,7 @@ pub(crate) fn blocks<D: Device>(
     rows: &D::Rows<'_>,
     n_rows: usize,
     architecture: &Architecture,
-    gamma: crate::compute::Gamma,
+    gamma: Gamma,
     params: &Params<D::Buffer>,
     mut visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod ops;
+
+use pervade::config::{Clusters, Recipe, Settings};
 use pervade::seed::{Key, Stream};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -29,6 +32,20 @@ impl Oracle {
 
     pub(crate) fn u32(&self, name: &str) -> Vec<u32> {
         self.bytes(name).chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
+    }
+
+    /// Names of the tensors, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            SafeTensors::deserialize(&self.0).unwrap().names().into_iter().map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+
+    /// A whole number from the file's metadata.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let (_, header) = SafeTensors::read_metadata(&self.0).unwrap();
+        header.metadata().as_ref().unwrap()[name].parse().unwrap()
     }
 
     /// The names of the cases, of which each has a tensor `case_NAME_scores`.
@@ -73,4 +90,26 @@ pub(crate) fn same_on_any_number_of_threads<T: PartialEq + std::fmt::Debug + Sen
     assert_eq!(one, on(2));
     assert_eq!(one, on(5));
     one
+}
+
+/// The recipe with networks and epochs that take milliseconds.
+pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
+    Settings {
+        latents: 4,
+        hidden: vec![16, 16],
+        pretrain_epochs: Some(6),
+        layer_epochs: 1,
+        mixture_starts: 1,
+        pretrain_batch: 64,
+        pretrain_learning_rate: 1e-2, // few steps must do
+        epochs: Some(3),
+        batch: 50,
+        ..Settings::recipe(recipe, clusters)
+    }
+}
+
+/// Fits on the best instructions of this machine, without a listener.
+pub(crate) fn fit(data: &pervade::data::Dataset, settings: Settings) -> pervade::Fit {
+    let settings = settings.check(data).unwrap();
+    pervade::fit(data, &settings, &pervade::compute::Cpu::new(), &mut pervade::train::Silent, None).unwrap()
 }

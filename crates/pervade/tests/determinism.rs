@@ -1,0 +1,217 @@
+//! The same run gives the same bytes: on any number of threads, on any instruction set, and when it
+//! was interrupted and resumed.
+
+mod common;
+
+use common::{planted, tiny};
+use pervade::compute::Cpu;
+use pervade::compute::cpu::simd::Isa;
+use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
+use pervade::data::Dataset;
+use pervade::train::checkpoint::Checkpoints;
+use pervade::train::{Control, Event, Observer, Silent};
+use pervade::{Error, Result, fit};
+
+fn data() -> Dataset {
+    Dataset::from_rows(300, 8, planted(300, 8, 3).0).unwrap()
+}
+
+fn settings(recipe: Recipe) -> Settings {
+    tiny(recipe, Clusters::Fixed(3))
+}
+
+fn model_bytes(
+    data: &Dataset,
+    settings: &Settings,
+    cpu: &Cpu,
+    observer: &mut dyn Observer,
+    checkpoints: Option<&Checkpoints>,
+) -> Result<Vec<u8>> {
+    let settings = settings.clone().check(data)?;
+    fit(data, &settings, cpu, observer, checkpoints)?.model.to_bytes()
+}
+
+fn plain(settings: &Settings) -> Vec<u8> {
+    model_bytes(&data(), settings, &Cpu::new(), &mut Silent, None).unwrap()
+}
+
+#[test]
+fn threads_and_instruction_sets_leave_no_trace() {
+    for settings in [settings(Recipe::Robust), settings(Recipe::Paper)] {
+        let expected = plain(&settings);
+        for isa in Isa::available() {
+            for threads in [1, 2] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let cpu = Cpu::with_isa(isa).unwrap();
+                let bytes =
+                    pool.install(|| model_bytes(&data(), &settings, &cpu, &mut Silent, None)).unwrap();
+                assert!(bytes == expected, "{:?}, {isa:?}, {threads} threads", settings.recipe);
+            }
+        }
+    }
+}
+
+#[test]
+fn another_seed_gives_another_model() {
+    let seeds = [0, 1, 1 << 40].map(|seed| plain(&Settings { seed, ..settings(Recipe::Robust) }));
+    assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2] && seeds[1] != seeds[2]);
+}
+
+/// Says stop at the event numbered `stop_at`, and perhaps asks for a checkpoint after every epoch.
+struct Stopper {
+    stop_at: usize,
+    save: bool,
+    seen: usize,
+}
+
+impl Observer for Stopper {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        self.seen += 1;
+        let epoch_ended = matches!(event, Event::Pretrained(..) | Event::Trained(..));
+        match () {
+            () if self.seen == self.stop_at => Control::Stop,
+            () if self.save && epoch_ended => Control::Save,
+            () => Control::Continue,
+        }
+    }
+}
+
+/// Stops at every event in turn and resumes; each time the model must be that of `plain`.
+fn interrupt_everywhere(settings: &Settings, save: bool) {
+    let (data, cpu, expected) = (data(), Cpu::new(), plain(settings));
+    let mut interruptions = 0;
+    for stop_at in 1.. {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Checkpoints { folder: folder.path().join("run"), resume: false };
+        let mut stopper = Stopper { stop_at, save, seen: 0 };
+        match model_bytes(&data, settings, &cpu, &mut stopper, Some(&first)) {
+            Err(Error::Interrupted { .. }) => interruptions += 1,
+            // The answer to this event does not count.
+            Ok(bytes) => assert!(bytes == expected, "event {stop_at}"),
+            Err(other) => panic!("event {stop_at}: {other}"),
+        }
+        if stop_at > stopper.seen {
+            break;
+        }
+        let again = Checkpoints { resume: true, ..first };
+        let bytes = model_bytes(&data, settings, &cpu, &mut Silent, Some(&again)).unwrap();
+        assert!(bytes == expected, "resumed after event {stop_at}");
+    }
+    assert!(interruptions > 20, "only {interruptions} interruptions");
+}
+
+#[test]
+fn resumed_equals_uninterrupted() {
+    interrupt_everywhere(&settings(Recipe::Robust), true);
+    interrupt_everywhere(&settings(Recipe::Robust), false);
+}
+
+#[test]
+fn resumed_equals_uninterrupted_for_the_paper_recipe() {
+    interrupt_everywhere(&settings(Recipe::Paper), true);
+}
+
+#[test]
+fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
+    let settings = Settings {
+        restarts: 2,
+        pretrain: PretrainKind::Stacked,
+        pretrain_epochs: Some(4),
+        pretrain_batch: 150,
+        batch: 150,
+        components: Some(6),
+        ..settings(Recipe::Robust)
+    };
+    interrupt_everywhere(&settings, true);
+}
+
+/// Interrupted again and again, after every epoch.
+#[test]
+fn many_interruptions_in_a_row() {
+    let (data, settings) = (data(), Settings { restarts: 2, ..settings(Recipe::Robust) });
+    struct EveryEpoch;
+    impl Observer for EveryEpoch {
+        fn event(&mut self, event: &Event<'_>) -> Control {
+            let epoch_ended = matches!(event, Event::Pretrained(..) | Event::Trained(..));
+            if epoch_ended { Control::Stop } else { Control::Continue }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let mut stops = 0;
+    let bytes = loop {
+        match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&place)) {
+            Ok(bytes) => break bytes,
+            Err(Error::Interrupted { .. }) => stops += 1,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(stops, 2 * (6 + 3));
+    assert!(bytes == plain(&settings));
+}
+
+/// A folder with the checkpoint of a run that was interrupted after the first epoch of joint training.
+fn interrupted() -> (tempfile::TempDir, Checkpoints) {
+    struct FirstJoint;
+    impl Observer for FirstJoint {
+        fn event(&mut self, event: &Event<'_>) -> Control {
+            if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let stopped =
+        model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
+    let Err(error @ Error::Interrupted { .. }) = stopped else { panic!("not interrupted") };
+    assert_eq!(error.to_string(), "interrupted in joint training, epoch 1");
+    assert!(error.hint().unwrap().contains("--resume") && place.exists());
+    (folder, place)
+}
+
+#[test]
+fn checkpoints_of_other_runs_are_refused() {
+    let (_folder, place) = interrupted();
+    let refused = |data: &Dataset, settings: &Settings| {
+        let error = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place)).unwrap_err();
+        assert!(error.hint().unwrap().contains("leave out `--resume`"), "{error}");
+        error.to_string()
+    };
+    let other_data = Dataset::from_rows(300, 8, planted(300, 8, 4).0).unwrap();
+    let text = refused(&other_data, &settings(Recipe::Robust));
+    assert!(text.ends_with("checkpoint.safetensors`: this checkpoint was made with other data"), "{text}");
+    let text = refused(&data(), &Settings { seed: 9, ..settings(Recipe::Robust) });
+    assert!(text.ends_with("made with other settings: `seed` was 0, now 9"), "{text}");
+    let text = refused(&data(), &Settings { learning_rate: 1e-3, ..settings(Recipe::Robust) });
+    assert!(text.contains("`learning-rate` was 0.002"), "{text}");
+}
+
+#[test]
+fn broken_checkpoints_are_refused() {
+    let (folder, place) = interrupted();
+    let path = folder.path().join("checkpoint.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let attempt =
+        || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
+    for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let error = attempt().unwrap_err();
+        assert!(error.to_string().contains("not a whole checkpoint"), "{len} bytes: {error}");
+    }
+    let newer = String::from_utf8_lossy(&bytes).find("pervade-checkpoint-1").unwrap();
+    let mut other = bytes.clone();
+    other[newer + "pervade-checkpoint-".len()] = b'2';
+    std::fs::write(&path, &other).unwrap();
+    let text = attempt().unwrap_err().to_string();
+    assert!(text.contains("`pervade-checkpoint-2`") && text.contains("`pervade-checkpoint-1`"), "{text}");
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));
+}
+
+#[test]
+fn without_resume_a_run_starts_afresh() {
+    let (_folder, place) = interrupted();
+    let afresh = Checkpoints { resume: false, ..place };
+    let other = Settings { seed: 9, ..settings(Recipe::Robust) };
+    let bytes = model_bytes(&data(), &other, &Cpu::new(), &mut Silent, Some(&afresh)).unwrap();
+    assert!(bytes == plain(&other));
+}

@@ -1,0 +1,162 @@
+"""Writes elbo.safetensors and pretrain.safetensors: terms and gradients of the ELBO and of the auto-encoder's
+loss, by PyTorch's automatic differentiation in double precision.
+
+Each case holds the inputs (x, every parameter by its name) and what is expected: the four terms in nats per
+row, and the gradient of the loss for every parameter. Needs numpy, torch, safetensors. Run it in this folder.
+"""
+
+from math import log, pi
+
+import numpy as np
+import torch
+from philox import DROPOUT, LATENT, PRETRAIN_ORDER, Key
+from safetensors.numpy import save_file
+
+D, HIDDEN, J, C, B = 12, [7, 9], 3, 5, 6
+SEED, STEP = 2**40 + 77, 2**33 + 5
+FIXED_VARIANCE = float(np.float32(0.7))
+DROPOUT_RATE = float(np.float32(0.2))
+LN_TAU = log(2 * pi)
+rng = np.random.default_rng(4)
+
+
+def rows(likelihood):
+    x = rng.uniform(size=(B, D)) if likelihood == "bernoulli" else rng.normal(size=(B, D)) * 1.5
+    return torch.tensor(x.astype(np.float32), dtype=torch.float64)
+
+
+def parameters(likelihood, clamped):
+    outputs = 2 * D if likelihood == "gaussian" else D
+    shapes = {}
+
+    def layer(name, n, m):
+        shapes[name + ".weight"], shapes[name + ".bias"] = (n, m), (m,)
+
+    down, up = [D, *HIDDEN], [J, *reversed(HIDDEN)]
+    for i in range(len(HIDDEN)):
+        layer(f"encoder.{i}", down[i], down[i + 1])
+        layer(f"decoder.{i}", up[i], up[i + 1])
+    layer("encoder.head", down[-1], 2 * J)
+    layer("decoder.output", up[-1], outputs)
+    shapes |= {"mixture.logits": (C,), "mixture.means": (C, J), "mixture.log_variances": (C, J)}
+    values = {name: rng.normal(size=shape) * 0.4 for name, shape in shapes.items()}
+    values["mixture.means"] *= 3
+    if clamped:  # one number beyond each bound: it counts as the bound, and no gradient passes
+        values["encoder.head.bias"][J] = -23
+        values["mixture.log_variances"][1, 2] = 21
+        if likelihood == "gaussian":
+            values["decoder.output.bias"][D + 3], values["decoder.output.bias"][D + 5] = 12, -12
+    leaf = lambda v: torch.tensor(v.astype(np.float32), dtype=torch.float64).requires_grad_()
+    return {name: leaf(value) for name, value in values.items()}
+
+
+def affine(p, name, x):
+    return x @ p[name + ".weight"] + p[name + ".bias"]
+
+
+def encode(p, x):
+    for i in range(len(HIDDEN)):
+        x = torch.relu(affine(p, f"encoder.{i}", x))
+    return affine(p, "encoder.head", x)
+
+
+def decode(p, z):
+    for i in range(len(HIDDEN)):
+        z = torch.relu(affine(p, f"decoder.{i}", z))
+    return affine(p, "decoder.output", z)
+
+
+def log_normal(x, mean, log_variance):
+    return -0.5 * (LN_TAU + log_variance + (x - mean) ** 2 / log_variance.exp())
+
+
+def log_likelihood(likelihood, x, output):
+    if likelihood == "bernoulli":
+        return (x * torch.nn.functional.logsigmoid(output) + (1 - x) * torch.nn.functional.logsigmoid(-output)).sum(-1)
+    if likelihood == "gaussian":
+        return log_normal(x, output[:, :D], output[:, D:].clamp(-10, 10)).sum(-1)
+    return log_normal(x, output, torch.tensor(log(FIXED_VARIANCE), dtype=torch.float64)).sum(-1)
+
+
+def elbo_terms(p, x, likelihood, gamma, samples):
+    """The four terms, each a mean over rows and samples."""
+    head = encode(p, x)
+    mean, log_variance = head[:, :J], head[:, J:].clamp(-20, 20)
+    mu, l = p["mixture.means"], p["mixture.log_variances"].clamp(-20, 20)
+    log_pi = torch.log_softmax(p["mixture.logits"], 0)
+    # E log p(z|c) under q(z|x): the density at the mean less half the ratio of variances.
+    ratio = (log_variance[:, None].exp() / l.exp()[None]).sum(-1)
+    expected = log_normal(mean[:, None], mu[None], l[None]).sum(-1) - 0.5 * ratio
+    key, terms = Key(SEED, LATENT, 0), []
+    for sample in range(samples):
+        eps = torch.tensor([key.normals(STEP, sample * B + i, J) for i in range(B)], dtype=torch.float64)
+        z = mean + (0.5 * log_variance).exp() * eps
+        if gamma == "exact":
+            q = torch.softmax(log_pi + expected, -1)
+        else:
+            q = torch.softmax(log_pi + log_normal(z[:, None], mu[None], l[None]).sum(-1), -1)
+        reconstruction = log_likelihood(likelihood, x, decode(p, z))
+        latent, cluster = (q * expected).sum(-1), (q * (log_pi - q.log())).sum(-1)
+        entropy = 0.5 * (1 + LN_TAU + log_variance).sum(-1)
+        terms.append(torch.stack([t.mean() for t in (reconstruction, latent, cluster, entropy)]))
+    return torch.stack(terms).mean(0)
+
+
+def layer_loss(p, x, likelihood, i):
+    """Layer i and its mirror, as stacked pretraining sees it in its first step: dropout, the rest held still."""
+    phase, n = i, len(HIDDEN)
+    order = Key(SEED, PRETRAIN_ORDER, 0)
+    x = x[[order.permute(place, B, phase << 32) for place in range(B)]]
+    key, step = Key(SEED, DROPOUT, 0), (phase << 32 | 1) << 1
+
+    def drop(v, what):
+        kept = [key.kept(step | what, place, v.shape[1], DROPOUT_RATE) for place in range(B)]
+        return v * torch.tensor(kept, dtype=torch.float64) / (1 - DROPOUT_RATE)
+
+    below = x
+    for k in range(i):
+        below = torch.relu(affine(p, f"encoder.{k}", below))
+    below = below.detach()
+    inputs = drop(below, 0) if i > 0 else x
+    if i == n:
+        code = affine(p, "encoder.head", inputs)[:, :J]
+    else:
+        code = drop(torch.relu(affine(p, f"encoder.{i}", inputs)), 1)
+    output = affine(p, "decoder.output" if i == 0 else f"decoder.{n - i}", code)
+    if i == 0:
+        return -log_likelihood(likelihood, x, output).mean()
+    return -log_normal(below, output, torch.tensor(log(0.5), dtype=torch.float64)).sum(-1).mean()
+
+
+tensors = {}
+
+
+def write_case(case, x, p, loss):
+    loss.backward()
+    tensors[f"{case}/x"] = x.numpy().astype(np.float32)
+    for name, value in p.items():
+        tensors[f"{case}/value/{name}"] = value.detach().numpy().astype(np.float32)
+        gradient = torch.zeros_like(value) if value.grad is None else value.grad
+        tensors[f"{case}/gradient/{name}"] = gradient.numpy()
+
+
+for likelihood in ("bernoulli", "gaussian", "gaussian-fixed"):
+    for gamma in ("exact", "sampled"):
+        for samples, clamped in ((1, False), (2, False), (2, True)):
+            case = f"{likelihood} {gamma} {samples}" + (" clamped" if clamped else "")
+            x, p = rows(likelihood), parameters(likelihood, clamped)
+            terms = elbo_terms(p, x, likelihood, gamma, samples)
+            tensors[f"{case}/terms"] = terms.detach().numpy()
+            write_case(case, x, p, -terms.sum())
+save_file(tensors, "elbo.safetensors", {"seed": str(SEED), "step": str(STEP)})
+
+tensors = {}
+for likelihood in ("bernoulli", "gaussian", "gaussian-fixed"):
+    for phase in range(len(HIDDEN) + 2):
+        x, p = rows(likelihood), parameters(likelihood, False)
+        if phase <= len(HIDDEN):
+            loss = layer_loss(p, x, likelihood, phase)
+        else:
+            loss = -log_likelihood(likelihood, x, decode(p, encode(p, x)[:, :J])).mean()
+        write_case(f"{likelihood} {phase}", x, p, loss)
+save_file(tensors, "pretrain.safetensors", {"seed": str(SEED)})
