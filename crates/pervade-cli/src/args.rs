@@ -43,20 +43,22 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+const EVERYWHERE: &str = "Everywhere";
+
 /// Flags of every command.
 #[derive(Args)]
 pub(crate) struct Common {
     /// Print one JSON object on stdout
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
     /// Say nothing on stderr but errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = EVERYWHERE)]
     pub(crate) quiet: bool,
     /// Threads to use; the result does not depend on it [default: all cores]
-    #[arg(long, global = true, value_name = "T")]
+    #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
     /// Where to compute
-    #[arg(long, global = true, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
     device: String,
 }
 

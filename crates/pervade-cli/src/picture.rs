@@ -10,7 +10,7 @@ use pervade::model::Metadata;
 pub(crate) type Colour = [u8; 3];
 
 /// The page behind the pictures.
-pub(crate) const PAPER: Colour = [250, 249, 246];
+pub(crate) const PAPER: Colour = [242, 241, 237];
 const GREY: Colour = [130, 128, 124];
 
 /// Twelve colours that tell clusters apart, then again from the first.
@@ -158,7 +158,7 @@ pub(crate) fn grid(shape: ImageShape, lines: &[(Option<usize>, Vec<Vec<f32>>)], 
     let scale = (PICTURE_HEIGHT / shape.height).max(1);
     let (width, height, d) =
         (shape.width * scale, shape.height * scale, shape.width * shape.height * shape.channels);
-    let (pad, gap) = (3, 22);
+    let (pad, gap) = (6, 24);
     let margin = 14;
     let left = margin + if lines.iter().any(|(number, _)| number.is_some()) { 34 } else { 0 };
     let length = |groups: &[Vec<f32>]| {

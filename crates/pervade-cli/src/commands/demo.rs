@@ -7,7 +7,7 @@ use clap::Args;
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
 use pervade::data::{
-    Assignments, Dataset, ImageShape, Labels, PrepareKind, ReadOptions, Table, check_writable, read_bytes,
+    Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
 };
 use pervade::metrics::Contingency;
 use pervade::{Error, Fit, Result};
@@ -79,7 +79,6 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
 fn small_data_settings(seed: u64) -> Settings {
     Settings {
         seed,
-        prepare: Some(PrepareKind::UnitRange),
         hidden: vec![100, 100, 400],
         pretrain: PretrainKind::Stacked,
         pretrain_epochs: Some(30),
@@ -127,7 +126,9 @@ fn draw_latents(fit: &Fit, data: &Dataset, device: &Cpu, path: &Path) -> Result<
     // A few rows lie far out; they are drawn at the edge, so that the rest has room.
     let mut reaches: Vec<f64> = points.iter().map(|point| point[0].abs().max(point[1].abs())).collect();
     reaches.sort_by(f64::total_cmp);
-    let reach = reaches[(reaches.len() - 1) * 99 / 100].max(f64::MIN_POSITIVE);
+    let reach = (1.3 * reaches[(reaches.len() - 1) * 99 / 100])
+        .min(reaches[reaches.len() - 1])
+        .max(f64::MIN_POSITIVE);
     let place = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
     let mut canvas = Canvas::new(SIDE, SIDE);
     // Larger dots for the heart, so that a cluster reads as a shape rather than as dust.

@@ -99,7 +99,7 @@ fn likelihood(device: &Cpu, name: &str, family: Likelihood) -> Result<Check> {
     let x_matrix = matrix(device, b, d, &x)?;
     let mut gradient = matrix(device, b, width, &output)?;
     let mut sums = device.sums(1)?;
-    device.likelihood(family, &x_matrix, &mut gradient, &mut sums)?;
+    device.likelihood(&[family], &x_matrix, &mut gradient, &mut sums)?;
     let total = device.take_sums(&mut sums)?[0].reconstruction;
     let value = |place: usize, nudge: f64| {
         let (row, column) = (place / width, place % width % d);
