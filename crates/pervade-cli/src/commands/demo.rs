@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         "{} handwritten digits of 8 x 8 pixels; their labels stay in the drawer until the end",
         words::count(data.n_rows())
     ));
-    interrupt::listen();
+    interrupt::listen(false);
     let settings = small_data_settings(args.seed);
     let table = Table { data, labels: None };
     let (fit, _) = super::fit::fit_table(&table, settings, &device, console)?;
