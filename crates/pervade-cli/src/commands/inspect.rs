@@ -91,12 +91,12 @@ fn history(record: &RestartRecord) -> String {
             terms.entropy
         ));
     }
-    text.push_str("\n  epoch  score   modularity  silhouette  live clusters\n");
+    text.push_str("\n  epoch  modularity  silhouette  live clusters\n");
     for (place, state) in record.states.iter().enumerate() {
         let kept = if place == record.kept { "  <- kept" } else { "" };
         text.push_str(&format!(
-            "  {:>5}  {:.4}  {:>10.4}  {:>10.4}  {:>6} of {}{kept}\n",
-            state.epoch, state.score, state.modularity, state.silhouette, state.live_clusters, state.clusters
+            "  {:>5}  {:>10.4}  {:>10.4}  {:>6} of {}{kept}\n",
+            state.epoch, state.modularity, state.silhouette, state.live_clusters, state.clusters
         ));
     }
     text.push('\n');
