@@ -23,7 +23,8 @@ pub fn refine(parts: &Parts, grouping: Grouping) -> Grouping {
         }
     }
     // Parts that the graph does not touch follow the one with the nearest mean.
-    let merged = Merging { leader: work.groups, ..Merging::new(parts) };
+    let mut merged = Merging::new(parts);
+    merged.leader = work.groups;
     let groups = numbered_by_size(&merged.groups_of_all(parts), &parts.sizes);
     let modularity = parts.graph.modularity(&groups);
     Grouping { groups, modularity, ..grouping }
