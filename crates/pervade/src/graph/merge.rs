@@ -117,67 +117,9 @@ pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
     Ok(Grouping { groups, n_groups, modularity, natural_number, by_ward })
 }
 
-/// Sweeps at the most; each raises modularity, and a handful is enough.
-const REFINE_SWEEPS: usize = 50;
-/// Gains below this are rounding.
-const LEAST_GAIN: f64 = 1e-12;
-
-/// Moves single parts to the group where modularity is highest until no move raises it: merging is
-/// greedy, and an early merge can turn out wrong. A grouping by Ward's criterion stays as it is.
-pub fn refine(parts: &Parts, grouping: Grouping) -> Grouping {
-    if grouping.by_ward {
-        return grouping;
-    }
-    let (n, k) = (parts.sizes.len(), grouping.n_groups);
-    let (volumes, edges) = (parts.graph.volumes(), &parts.graph.edges);
-    let total: f64 = volumes.iter().sum();
-    let mut groups = grouping.groups.clone();
-    let (mut group_volumes, mut members) = (vec![0.0; k], vec![0usize; k]);
-    let touched: Vec<usize> = (0..n).filter(|&part| volumes[part] > 0.0).collect();
-    for &part in &touched {
-        group_volumes[groups[part] as usize] += volumes[part];
-        members[groups[part] as usize] += 1;
-    }
-    for _ in 0..REFINE_SWEEPS {
-        let mut moved = false;
-        for &part in &touched {
-            let from = groups[part] as usize;
-            if members[from] < 2 {
-                continue;
-            }
-            let mut to_group = vec![0.0; k];
-            touched.iter().filter(|&&other| other != part).for_each(|&other| {
-                to_group[groups[other] as usize] += edges[part * n + other];
-            });
-            let own_volume = group_volumes[from] - volumes[part];
-            let gain = |to: usize| {
-                let crowding = volumes[part] * (group_volumes[to] - own_volume) / (total * total);
-                2.0 * ((to_group[to] - to_group[from]) / total - crowding)
-            };
-            let best =
-                (0..k).filter(|&to| to != from).max_by(|&a, &b| gain(a).total_cmp(&gain(b)).then(b.cmp(&a)));
-            if let Some(to) = best.filter(|&to| gain(to) > LEAST_GAIN) {
-                groups[part] = to as u32;
-                group_volumes[from] -= volumes[part];
-                group_volumes[to] += volumes[part];
-                members[from] -= 1;
-                members[to] += 1;
-                moved = true;
-            }
-        }
-        if !moved {
-            break;
-        }
-    }
-    let leaders: Vec<usize> = groups.iter().map(|&group| group as usize).collect();
-    let groups = numbered_by_size(&leaders, &parts.sizes);
-    let modularity = parts.graph.modularity(&groups);
-    Grouping { groups, modularity, ..grouping }
-}
-
 /// What makes a pair the best one to merge.
 #[derive(Clone, Copy)]
-enum Score {
+pub(super) enum Score {
     /// The gain 2 (e_ij / t - a_i a_j / t^2), highest first (Newman, 2004).
     Modularity { only_if_rising: bool },
     /// The growth of the sum of squares n_i n_j / (n_i + n_j) |mean_i - mean_j|^2, lowest first
@@ -186,11 +128,11 @@ enum Score {
 }
 
 /// Groups on the way; each goes by the first part in it.
-struct Merging {
+pub(super) struct Merging {
     /// The groups, rising.
-    alive: Vec<usize>,
+    pub(super) alive: Vec<usize>,
     /// The group of each part. `[C]`
-    leader: Vec<usize>,
+    pub(super) leader: Vec<usize>,
     graph: PartGraph,
     volumes: Vec<f64>,
     total_volume: f64,
@@ -200,7 +142,7 @@ struct Merging {
 }
 
 impl Merging {
-    fn new(parts: &Parts) -> Self {
+    pub(super) fn new(parts: &Parts) -> Self {
         let volumes = parts.graph.volumes();
         Self {
             alive: (0..parts.sizes.len()).filter(|&part| volumes[part] > 0.0).collect(),
@@ -215,7 +157,7 @@ impl Merging {
     }
 
     /// Merges the best pair, the first of equals. False when there is none (left).
-    fn merge_best(&mut self, score: Score) -> bool {
+    pub(super) fn merge_best(&mut self, score: Score) -> bool {
         let mut best: Option<(f64, usize, usize)> = None;
         for (place, &i) in self.alive.iter().enumerate() {
             for &j in &self.alive[place + 1..] {
@@ -272,7 +214,7 @@ impl Merging {
     }
 
     /// The group of every part, those that the graph does not touch included. `[C]`
-    fn groups_of_all(&self, parts: &Parts) -> Vec<usize> {
+    pub(super) fn groups_of_all(&self, parts: &Parts) -> Vec<usize> {
         let volumes = parts.graph.volumes();
         let touched: Vec<usize> = (0..volumes.len()).filter(|&part| volumes[part] > 0.0).collect();
         let nearest = |part: usize| {
@@ -291,7 +233,7 @@ fn square_distance(table: &[f64], i: usize, j: usize, n_columns: usize) -> f64 {
 }
 
 /// Renumbers groups from zero by falling number of rows; of equals the one with the first part.
-fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
+pub(super) fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
     let mut group_sizes = vec![0.0; leaders.len()];
     leaders.iter().zip(sizes).for_each(|(&leader, size)| group_sizes[leader] += size);
     let mut order: Vec<usize> = leaders.to_vec();

@@ -3,7 +3,9 @@
 mod knn;
 mod merge;
 mod modularity;
+mod refine;
 
 pub use knn::{Graph, GraphOptions};
-pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group, refine};
+pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group};
 pub use modularity::{PartGraph, modularity};
+pub use refine::refine;
