@@ -58,7 +58,8 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
     /// Where to compute
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE")]
+    #[arg(default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
     device: String,
 }
 

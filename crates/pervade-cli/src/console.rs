@@ -26,17 +26,17 @@ impl Console {
     /// Talk, unless told to be quiet.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
-            self.always(text);
+            Self::always(text);
         }
     }
 
     /// Talk that even a quiet run shows.
-    pub(crate) fn always(&self, text: &str) {
+    pub(crate) fn always(text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// Whether stderr is a terminal that wants moving bars.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
     }
 
@@ -45,8 +45,8 @@ impl Console {
         // The library's advice to resume holds only where there is a checkpoint.
         let moot = matches!(error, Error::Interrupted { .. }) && !interrupt::resumable();
         let hint = error.hint().filter(|_| !moot);
-        self.always(&format!("error: {error}"));
-        hint.iter().for_each(|hint| self.always(&format!("hint: {hint}")));
+        Self::always(&format!("error: {error}"));
+        hint.iter().for_each(|hint| Self::always(&format!("hint: {hint}")));
         if self.json {
             let object = serde_json::json!({"error": error.to_string(), "hint": hint});
             let _ = writeln!(io::stdout().lock(), "{object}");
@@ -56,17 +56,14 @@ impl Console {
     /// The result: the JSON object if asked for, else the text (none where it is talk already).
     pub(crate) fn result(&self, value: &impl Serialize, text: &str) -> Result<()> {
         if !self.json {
-            return if text.is_empty() { Ok(()) } else { self.data(|out| writeln!(out, "{text}")) };
+            return if text.is_empty() { Ok(()) } else { Self::data(|out| writeln!(out, "{text}")) };
         }
         let object = serde_json::to_string(value).map_err(io::Error::other);
-        self.data(|out| writeln!(out, "{}", object?))
+        Self::data(|out| writeln!(out, "{}", object?))
     }
 
     /// Data on stdout.
-    pub(crate) fn data(
-        &self,
-        write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn data(write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>) -> Result<()> {
         let mut out = io::BufWriter::new(io::stdout());
         write(&mut out)
             .and_then(|()| out.flush())

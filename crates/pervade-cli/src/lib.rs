@@ -51,7 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     match in_pool(&cli, || commands::run(&cli, &args, &console)) {
         Ok(Outcome::Done) => DONE,
         Ok(Outcome::CheckFailed(what)) => {
-            console.always(&format!("check failed: {what}"));
+            Console::always(&format!("check failed: {what}"));
             CHECK_FAILED
         }
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => DONE,

@@ -24,7 +24,7 @@ pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Re
     match path {
         Some(path) => rows.write(path),
         None if console.json => Ok(()),
-        None => console.data(|out| rows.write_to(out, OutputFormat::Csv)),
+        None => Console::data(|out| rows.write_to(out, OutputFormat::Csv)),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn assignments(found: Assignments<'_>, path: Option<&Path>, console: 
     match path {
         Some(path) => found.write(path),
         None if console.json => Ok(()),
-        None => console.data(|out| found.write_to(out, OutputFormat::Csv)),
+        None => Console::data(|out| found.write_to(out, OutputFormat::Csv)),
     }
 }
 

@@ -133,7 +133,7 @@ impl<'c> Progress<'c> {
             self.say(&format!("{title}: resuming after epoch {done} of {epochs}"));
         }
         self.last_line = Instant::now();
-        if !self.console.quiet && self.console.is_terminal() {
+        if !self.console.quiet && Console::is_terminal() {
             self.bar = Some(new_bar(&title, (epochs * steps * batch) as u64, (done * steps * batch) as u64));
         }
         let (figure, clusters) = (String::new(), String::new());
@@ -224,7 +224,7 @@ impl<'c> Progress<'c> {
         // A full disk must not end a run of hours for its log.
         if self.log.write(&Value::Object(entry)).is_err() {
             self.log = Log::None;
-            self.console.always("warning: the log cannot be written any more");
+            Console::always("warning: the log cannot be written any more");
         }
     }
 }

@@ -213,7 +213,10 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     }
     if let (Some(stability), n) = (fit.stability, fit.restarts.len()) {
         let kept = fit.chosen + 1;
-        text.push_str(&format!("\nRestarts: {n}, kept number {kept}; they agree with each other by {stability:.3} (mean ARI; 1 is perfect)."));
+        text.push_str(&format!(
+            "\nRestarts: {n}, kept number {kept}; \
+             they agree with each other by {stability:.3} (mean ARI; 1 is perfect)."
+        ));
     }
     if let Some(scores) = &report.labelled {
         text.push_str(&format!("\nAgainst the labels (which training never saw): {}.", scores.words()));
@@ -270,13 +273,15 @@ pub(crate) fn quality(scores: &StateScores) -> String {
     };
     let live = match scores.live_clusters {
         n if n < scores.clusters => format!(
-            "\nWarning: only {n} of {} clusters hold half a percent of the rows or more: ask for fewer clusters, or try `--restarts 5`.",
+            "\nWarning: only {n} of {} clusters hold half a percent of the rows or more: \
+             ask for fewer clusters, or try `--restarts 5`.",
             scores.clusters
         ),
         _ => String::new(),
     };
     format!(
-        "Without labels: modularity {:.3} (above 0.5 is clear structure), silhouette {:.3}, {} natural communities.\nKept: {when}.{live}",
+        "Without labels: modularity {:.3} (above 0.5 is clear structure), silhouette {:.3}, \
+         {} natural communities.\nKept: {when}.{live}",
         scores.modularity, scores.silhouette, scores.natural_clusters
     )
 }

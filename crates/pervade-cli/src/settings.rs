@@ -27,10 +27,12 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "C")]
     components: Option<usize>,
     /// How the data are brought to scale
-    #[arg(long, value_name = "HOW", value_parser = one_of::<PrepareKind>(&["none", "unit", "standardise", "row-norm"]))]
+    #[arg(long, value_name = "HOW")]
+    #[arg(value_parser = one_of::<PrepareKind>(&["none", "unit", "standardise", "row-norm"]))]
     prepare: Option<PrepareKind>,
     /// Family of p(x|z); `auto` is bernoulli for data in [0, 1]
-    #[arg(long, value_name = "FAMILY", value_parser = one_of::<LikelihoodKind>(&["auto", "bernoulli", "gaussian", "gaussian-fixed"]))]
+    #[arg(long, value_name = "FAMILY")]
+    #[arg(value_parser = one_of::<LikelihoodKind>(&["auto", "bernoulli", "gaussian", "gaussian-fixed"]))]
     likelihood: Option<LikelihoodKind>,
     /// Treatment of q(c|x): the closed form, or the paper's sample
     #[arg(long, value_name = "HOW", value_parser = one_of::<Gamma>(&["exact", "sampled"]))]
@@ -63,7 +65,8 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "V", help_heading = FINE)]
     noise_variance: Option<f32>,
     /// How to pretrain
-    #[arg(long, value_name = "HOW", help_heading = FINE, value_parser = one_of::<PretrainKind>(&["end-to-end", "stacked"]))]
+    #[arg(long, value_name = "HOW", help_heading = FINE)]
+    #[arg(value_parser = one_of::<PretrainKind>(&["end-to-end", "stacked"]))]
     pretrain: Option<PretrainKind>,
     /// Epochs a layer of stacked pretraining
     #[arg(long, value_name = "E", help_heading = FINE)]
@@ -105,7 +108,8 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "X", help_heading = FINE)]
     epsilon: Option<f32>,
     /// The label-free score that chooses between restarts
-    #[arg(long, value_name = "SCORE", help_heading = FINE, value_parser = one_of::<Choice>(&["modularity", "elbo"]))]
+    #[arg(long, value_name = "SCORE", help_heading = FINE)]
+    #[arg(value_parser = one_of::<Choice>(&["modularity", "elbo"]))]
     choose: Option<Choice>,
     /// Which state of a run becomes the model
     #[arg(long, value_name = "STATE", help_heading = FINE, value_parser = one_of::<Keep>(&["best", "last"]))]
@@ -183,9 +187,10 @@ pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
             (_, Some(value)) => short(value),
         };
         let (robust, paper) = (shown(&robust), shown(&paper));
-        let default = match robust == paper || id == "recipe" {
-            true => format!(" [default: {robust}]"),
-            false => format!(" [default: {robust}; paper: {paper}]"),
+        let default = if robust == paper || id == "recipe" {
+            format!(" [default: {robust}]")
+        } else {
+            format!(" [default: {robust}; paper: {paper}]")
         };
         fit.mut_arg(id, |arg| {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();

@@ -155,3 +155,15 @@ fn the_number_of_clusters_can_be_found() {
     let report = place.run(&[&fit[..], &["--pretrain-epochs", "10", "--epochs", "2"]].concat()).done().json();
     assert!((3..=40).contains(&report["clusters"].as_u64().unwrap()), "{}", report["clusters"]);
 }
+
+#[test]
+fn the_demo_shows_what_it_promises() {
+    let place = Place::new();
+    let shown = place.run(&["demo", "--json"]).done();
+    assert!(shown.stderr.contains("It never saw a label"), "{}", shown.stderr);
+    let report = shown.json();
+    assert!(report["accuracy"].as_f64().unwrap() > 0.75, "{report}");
+    for file in report["files"].as_array().unwrap() {
+        assert!(place.path("pervade-demo").join(file.as_str().unwrap()).is_file(), "{file}");
+    }
+}

@@ -76,8 +76,8 @@ fn page(scores: &LabelScores, confusion: &Contingency, labels: &Labels) -> Strin
     let width = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
     let (left, each) = (width(&names).max(5), width(&clusters).max(width(&cells)));
     let line = |name: &str, cells: &[String]| {
-        let cells: String = cells.iter().map(|cell| format!("  {cell:>each$}")).collect();
-        format!("{name:>left$}{cells}")
+        let cells: Vec<String> = cells.iter().map(|cell| format!("  {cell:>each$}")).collect();
+        format!("{name:>left$}{}", cells.concat())
     };
     let mut text = format!("{} rows: {}\n\n", words::count(labels.len()), scores.words());
     text.push_str(&line("label", &clusters));

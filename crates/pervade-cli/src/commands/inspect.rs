@@ -81,7 +81,8 @@ fn history(record: &RestartRecord) -> String {
     if let (Some(first), Some(last)) = (record.joint.first(), record.joint.last()) {
         let terms = &last.terms;
         text.push_str(&format!(
-            "Joint training: {}, elbo {:.3} to {:.3} nats a row\n  (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}).\n",
+            "Joint training: {}, elbo {:.3} to {:.3} nats a row\n  \
+             (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}).\n",
             words::counted(record.joint.len(), "epoch"),
             first.elbo,
             last.elbo,

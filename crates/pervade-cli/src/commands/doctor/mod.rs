@@ -87,10 +87,10 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
         words::count(step.rows_per_second as usize)
     );
     console.result(&object, &format!("{}\n{speed}", page(&checks)))?;
-    Ok(match failed.is_empty() {
-        true => Outcome::Done,
-        false => Outcome::CheckFailed(format!("this machine computes wrongly: {}", failed.join(", "))),
-    })
+    if failed.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    Ok(Outcome::CheckFailed(format!("this machine computes wrongly: {}", failed.join(", "))))
 }
 
 fn page(checks: &[Check]) -> String {
