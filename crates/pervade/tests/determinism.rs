@@ -160,8 +160,7 @@ fn interrupted() -> (tempfile::TempDir, Checkpoints) {
     }
     let folder = tempfile::tempdir().unwrap();
     let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
-    let stopped =
-        model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
+    let stopped = model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
     let Err(error @ Error::Interrupted { .. }) = stopped else { panic!("not interrupted") };
     assert_eq!(error.to_string(), "interrupted in joint training, epoch 1");
     assert!(error.hint().unwrap().contains("--resume") && place.exists());
@@ -190,8 +189,7 @@ fn broken_checkpoints_are_refused() {
     let (folder, place) = interrupted();
     let path = folder.path().join("checkpoint.safetensors");
     let bytes = std::fs::read(&path).unwrap();
-    let attempt =
-        || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
+    let attempt = || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
     for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
         let error = attempt().unwrap_err();

@@ -19,13 +19,7 @@ const LINEAR: (f32, f64) = (0.25, 1e-5);
 const CURVED: (f32, f64) = (1e-2, 1e-3);
 
 /// Compares `gradient` with central differences of `loss` around `at`.
-fn check(
-    what: &str,
-    (h, tolerance): (f32, f64),
-    at: &[f32],
-    gradient: &[f32],
-    loss: impl Fn(&[f32]) -> f64,
-) {
+fn check(what: &str, (h, tolerance): (f32, f64), at: &[f32], gradient: &[f32], loss: impl Fn(&[f32]) -> f64) {
     assert_eq!(at.len(), gradient.len(), "{what}");
     let mut point = at.to_vec();
     let differences: Vec<f64> = (0..at.len())
@@ -177,9 +171,7 @@ fn dropout() {
 fn likelihoods() {
     let (b, d, samples) = (4, 19, 2); // 19 columns: more than one group of lanes, and a rest
     let x = matrix(1, b, d, random(b * d, 14).iter().map(|x| 0.5 + 0.5 * x).collect());
-    for family in
-        [Likelihood::Bernoulli, Likelihood::Gaussian, Likelihood::GaussianFixed { variance: 0.7 }]
-    {
+    for family in [Likelihood::Bernoulli, Likelihood::Gaussian, Likelihood::GaussianFixed { variance: 0.7 }] {
         let columns = family.n_outputs(d);
         let mut at: Floats = random(samples * b * columns, 15).iter().map(|x| 2.0 * x).collect();
         if family == Likelihood::Gaussian {
@@ -217,7 +209,9 @@ fn prior_of_both_gammas() {
             let (mut d_head, mut dz) = (random_matrix(1, b, 2 * j, 1), random_matrix(1, samples * b, j, 2));
             let mut scratch = CPU().prior_scratch(1, b, slots).unwrap();
             let mut sums = CPU().sums(1).unwrap();
-            CPU().prior(gamma, &mut p, slots, &head, &z, &mut scratch, &mut d_head, &mut dz, &mut sums).unwrap();
+            CPU()
+                .prior(gamma, &mut p, slots, &head, &z, &mut scratch, &mut d_head, &mut dz, &mut sums)
+                .unwrap();
             let loss = -CPU().take_sums(&mut sums).unwrap()[0].elbo() / b as f64;
             (loss, p.gradients, d_head.data, dz.data)
         };

@@ -119,7 +119,10 @@ fn with_metadata(change: impl Fn(&mut serde_json::Value)) -> Vec<u8> {
 fn metadata_that_does_not_fit() {
     assert!(open(&with_metadata(|_| ())).is_ok());
     let newer = refusal(&with_metadata(|json| json["format"] = "pervade-model-2".into()));
-    assert_eq!(newer, "`some.pervade`: its format is `pervade-model-2`, this program reads `pervade-model-1`");
+    assert_eq!(
+        newer,
+        "`some.pervade`: its format is `pervade-model-2`, this program reads `pervade-model-1`"
+    );
     let foreign = refusal(&with_metadata(|json| json["format"] = "their-model".into()));
     assert!(foreign.contains("not a pervade model"), "{foreign}");
     let unknown = refusal(&with_metadata(|json| json["surprise"] = 1.into()));
@@ -161,4 +164,10 @@ fn claimed_sizes_allocate_nothing() {
     let lying = br#"{"a":{"dtype":"F32","shape":[18446744073709551615,4],"data_offsets":[0,16]}}"#;
     let lying = [&(lying.len() as u64).to_le_bytes()[..], lying, &[0; 16]].concat();
     assert!(refusal(&lying).contains("not a pervade model"));
+}
+
+#[test]
+#[ignore = "writes a seed for `scripts/fuzz`"]
+fn write_a_model() {
+    std::fs::write(std::env::var("PERVADE_MODEL_OUT").unwrap(), model()).unwrap();
 }
