@@ -1,2 +1,7 @@
 //! The `pervade` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(pervade_cli::run(std::env::args_os()))
+}

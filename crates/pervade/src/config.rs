@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{Gamma, Likelihood};
-use crate::data::{Dataset, Preparation, PrepareKind};
+use crate::data::{Dataset, Preparation, PrepareKind, Values};
 use crate::{Error, Result};
 
 /// A named set of values for the settings below.
@@ -137,7 +137,7 @@ pub struct Settings {
     pub prepare: Option<PrepareKind>,
     /// Family of p(x|z).
     pub likelihood: LikelihoodKind,
-    /// The variance of `gaussian-fixed`.
+    /// The variance of `gaussian-fixed`; that of the auto-encoder's residual when absent.
     pub noise_variance: Option<f32>,
     /// Treatment of q(c|x).
     pub gamma: Gamma,
@@ -175,8 +175,8 @@ pub struct Settings {
     pub mixture_learning_rate: f32,
     /// Factor on both learning rates every `decay_every` epochs.
     pub decay: f32,
-    /// Epochs between decays.
-    pub decay_every: usize,
+    /// Epochs between decays; a tenth of the epochs when absent.
+    pub decay_every: Option<usize>,
     /// The learning rates never fall below this.
     pub learning_rate_floor: f32,
     /// Adam's epsilon in joint training.
@@ -216,10 +216,10 @@ impl Settings {
             graph_rows: 70_000,
             epochs: None,
             batch: 100,
-            learning_rate: 2e-3,
-            mixture_learning_rate: 2e-3,
+            learning_rate: 1e-3,
+            mixture_learning_rate: 1e-3,
             decay: 0.9,
-            decay_every: 10,
+            decay_every: None,
             learning_rate_floor: 0.0,
             epsilon: 1e-4,
             restarts: 1,
@@ -241,6 +241,9 @@ impl Settings {
                 pretrain_epochs: Some(50),
                 mixture_starts: 10,
                 epochs: Some(300),
+                learning_rate: 2e-3,
+                mixture_learning_rate: 2e-3,
+                decay_every: Some(10),
                 keep: Keep::Last,
                 choose: Choice::Elbo,
                 ..robust
@@ -268,8 +271,8 @@ impl Settings {
         let steps = |batch: usize| (n / batch.min(n)).max(1);
         let pretrain_epochs = self
             .pretrain_epochs
-            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 100));
-        let epochs = self.epochs.unwrap_or_else(|| JOINT_STEPS.div_ceil(steps(self.batch)).clamp(10, 40));
+            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 200));
+        let epochs = self.epochs.unwrap_or_else(|| JOINT_EPOCHS);
         Ok(CheckedSettings {
             batch: self.batch.min(n),
             pretrain_batch: self.pretrain_batch.min(n),
@@ -279,6 +282,7 @@ impl Settings {
             likelihood,
             pretrain_epochs,
             epochs,
+            decay_every: self.decay_every.unwrap_or((epochs / 10).max(1)),
             settings: self,
         })
     }
@@ -293,7 +297,7 @@ impl Settings {
         at_least("mixture-starts", self.mixture_starts, 1)?;
         at_least("neighbours", self.neighbours, 1)?;
         at_least("graph-rows", self.graph_rows, 2)?;
-        at_least("decay-every", self.decay_every, 1)?;
+        at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
         at_least("restarts", self.restarts, 1)?;
         within("dropout", self.dropout, 0.0, 0.95)?;
         within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
@@ -364,7 +368,7 @@ impl Settings {
     }
 }
 
-/// The noise variance of the authors' code, which sums squared errors.
+/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
 const NOISE_VARIANCE: f32 = 0.5;
 /// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
 const COMPONENTS_A_CLUSTER: usize = 15;
@@ -372,19 +376,30 @@ const COMPONENTS_A_CLUSTER: usize = 15;
 const AUTO_COMPONENTS: usize = 150;
 /// A component is not worth fitting to fewer rows than this.
 const ROWS_A_COMPONENT: usize = 20;
-/// Steps of pretraining that a data set gets, in whole epochs between 30 and 100.
-const PRETRAIN_STEPS: usize = 8_000;
-/// Steps of joint training that a data set gets, in whole epochs between 10 and 40.
-const JOINT_STEPS: usize = 28_000;
+/// Steps of pretraining that a small data set gets at least, in whole epochs between 30 and 200: in
+/// 30 epochs of a few thousand rows the auto-encoder has hardly moved.
+const PRETRAIN_STEPS: usize = 1_400;
+/// Epochs of joint training: on MNIST most of what it gains, in the time that two cores have.
+const JOINT_EPOCHS: usize = 40;
+/// Columns are on one scale when the most spread one is at most this much wider than the average.
+const ONE_SCALE_RATIO: f64 = 10.0;
+/// Spreads that the networks' start values suit.
+const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
-/// Bytes and data between 0 and a whole-number maximum are scaled to [0, 1]; data in [0, 1] stay;
-/// everything else is standardised.
+/// Bytes and small whole numbers (grey levels) go to [0, 1]; tables whose columns are already on one
+/// familiar scale stay as they are, because the size of a column then means something; everything
+/// else is standardised.
 fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
-    match data.values() {
-        crate::data::Values::U8(_) => PrepareKind::UnitRange,
-        _ if low >= 0.0 && high <= 1.0 => PrepareKind::None,
-        _ => PrepareKind::Standardise,
+    if matches!(data.values(), Values::U8(_))
+        || (low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole())
+    {
+        return PrepareKind::UnitRange;
     }
+    let spreads = data.column_spreads();
+    let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
+    let widest = spreads.iter().copied().fold(0.0, f64::max);
+    let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
+    if familiar { PrepareKind::None } else { PrepareKind::Standardise }
 }
 
 fn at_least(name: &str, value: usize, least: usize) -> Result<()> {
@@ -414,12 +429,14 @@ pub struct CheckedSettings {
     pub n_components: usize,
     /// The preparation, fitted to the data.
     pub preparation: Preparation,
-    /// p(x|z).
+    /// p(x|z); a variance that was left open is estimated after pretraining.
     pub likelihood: Likelihood,
     /// Epochs of pretraining.
     pub pretrain_epochs: usize,
     /// Epochs of joint training.
     pub epochs: usize,
+    /// Epochs between decays of the learning rates.
+    pub decay_every: usize,
     /// Rows a step of joint training.
     pub batch: usize,
     /// Rows a step of pretraining.

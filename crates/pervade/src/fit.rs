@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compute::Device;
+use crate::compute::{Device, Likelihood};
 use crate::config::{CheckedSettings, Choice};
 use crate::data::Dataset;
 use crate::metrics;
@@ -35,6 +35,8 @@ pub struct Finished {
     pub record: RestartRecord,
     /// Cluster of each component.
     pub groups: Vec<u32>,
+    /// p(x|z) with its variance.
+    pub likelihood: Likelihood,
 }
 
 /// Fits VaDE to rows. There is no way to hand it labels.
@@ -72,10 +74,10 @@ pub fn fit<D: Device>(
             start_mixture(&run, &mut pack, observer, &mut save)?;
         }
         train(&run, &mut pack, observer, &mut save)?;
-        for ((record, best), values) in
-            pack.state.records.into_iter().zip(pack.state.best).zip(pack.best_values)
-        {
-            finished.push((Finished { record, groups: best.groups }, values));
+        let state = pack.state;
+        let parts = state.records.into_iter().zip(state.best).zip(state.likelihoods).zip(pack.best_values);
+        for (((record, best), likelihood), values) in parts {
+            finished.push((Finished { record, groups: best.groups, likelihood }, values));
         }
         checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
     }
@@ -108,10 +110,9 @@ fn choose<D: Device>(run: &Run<'_, D>, checksum: String, finished: Vec<(Finished
         .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
     let mut assignments = Vec::new();
     let mut model = None;
-    for (i, (Finished { record, groups }, values)) in finished.into_iter().enumerate() {
+    for (i, (done, values)) in finished.into_iter().enumerate() {
         let checksum = checksum.clone();
-        let vade =
-            Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, groups, record);
+        let vade = Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, done);
         assignments.push(vade.assign(run.device, run.data)?.clusters);
         if i == chosen {
             model = Some(vade);

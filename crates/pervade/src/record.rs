@@ -42,10 +42,8 @@ pub struct StateScores {
     pub live_clusters: usize,
     /// Communities that the graph of the latents has by itself.
     pub natural_clusters: usize,
-    /// Modularity of the partition on the graph of this state's latents.
+    /// Modularity of the partition on the neighbour graph of the start's latents.
     pub modularity: f64,
-    /// Modularity of the partition on the graph that compares states (the same for all states).
-    pub score: f64,
     /// Entropy of the cluster sizes, in nats.
     pub occupancy_entropy: f64,
     /// Mean entropy of q(c|x), in nats.

@@ -243,10 +243,10 @@ pub trait Device: Sync {
         d_head: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
     /// Adds log p(x|z) to the sums and replaces the decoder's output by the gradient of the loss,
-    /// the mean of -log p(x|z) over B and L.
+    /// the mean of -log p(x|z) over B and L. One family a restart.
     fn likelihood(
         &self,
-        family: Likelihood,
+        families: &[Likelihood],
         x: &Matrix<Self::Buffer>,
         output: &mut Matrix<Self::Buffer>,
         sums: &mut Self::Sums,

@@ -24,6 +24,39 @@ impl Dataset {
         }
     }
 
+    /// Whether every value is a whole number.
+    pub fn is_whole(&self) -> bool {
+        match self.values() {
+            Values::U8(_) => true,
+            Values::F16(v) => v.iter().all(|x| x.to_f32().fract() == 0.0),
+            Values::F32(v) => v.iter().all(|x| x.fract() == 0.0),
+            Values::F64(v) => v.iter().all(|x| x.fract() == 0.0),
+            Values::Csr(csr) => csr.values().iter().all(|x| x.fract() == 0.0),
+        }
+    }
+
+    /// Standard deviation of each column, [D].
+    pub fn column_spreads(&self) -> Vec<f64> {
+        let (n, d) = (self.n_rows() as f64, self.n_columns());
+        let (mut sums, mut squares) = (vec![0.0f64; d], vec![0.0f64; d]);
+        let mut add = |column: usize, x: f32| {
+            sums[column] += f64::from(x);
+            squares[column] += f64::from(x) * f64::from(x);
+        };
+        let mut row = vec![0.0f32; d];
+        for i in 0..self.n_rows() {
+            if let Values::Csr(csr) = self.values() {
+                let (columns, values) = csr.row(i);
+                columns.iter().zip(values).for_each(|(&column, &x)| add(column as usize, x));
+            } else {
+                self.row_into(i, &mut row);
+                row.iter().enumerate().for_each(|(column, &x)| add(column, x));
+            }
+        }
+        let spread = |(sum, square): (&f64, &f64)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
+        sums.iter().zip(&squares).map(spread).collect()
+    }
+
     /// A fingerprint of shape and values, to tell whether a checkpoint belongs to this table.
     pub fn checksum(&self) -> String {
         let mut hash = Xxh3::new();

@@ -5,5 +5,5 @@ mod merge;
 mod modularity;
 
 pub use knn::{Graph, GraphOptions};
-pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group};
+pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group, refine};
 pub use modularity::{PartGraph, modularity};

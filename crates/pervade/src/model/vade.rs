@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::compute::Likelihood;
 use crate::config::{CheckedSettings, Settings};
 use crate::data::{Dataset, ImageShape, Preparation};
+use crate::fit::Finished;
 use crate::nn::Architecture;
 use crate::record::{RestartRecord, StateScores};
 
@@ -78,8 +79,7 @@ impl Vade {
         settings: &CheckedSettings,
         architecture: &Architecture,
         values: Vec<f32>,
-        groups: Vec<u32>,
-        record: RestartRecord,
+        Finished { record, groups, likelihood }: Finished,
     ) -> Self {
         let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
         let metadata = Metadata {
@@ -87,7 +87,7 @@ impl Vade {
             version: env!("CARGO_PKG_VERSION").to_string(),
             settings: settings.settings.clone(),
             preparation: settings.preparation.clone(),
-            likelihood: settings.likelihood,
+            likelihood,
             n_rows: data.n_rows(),
             n_columns: data.n_columns(),
             column_names: data.column_names().map(<[String]>::to_vec),

@@ -141,7 +141,7 @@ impl Checkpoints {
         run.device.write(&mut params.second_moments, 0, &floats("second_moments".into(), r * stride)?)?;
         let best_values =
             (0..state.best.len()).map(|i| floats(format!("best.{i}"), stride)).collect::<Result<_>>()?;
-        let graphs = (0..state.groups.len()).map(|i| graph(&path, &tensors, i)).collect::<Result<_>>()?;
+        let graphs = (0..state.starts.len()).map(|i| graph(&path, &tensors, i)).collect::<Result<_>>()?;
         Ok((finished, Some(Pack { state, params, best_values, graphs })))
     }
 

@@ -3,7 +3,7 @@
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps};
 use super::score::{keep_best, score_states};
-use crate::compute::{AdamStep, Device, Draw, Pick};
+use crate::compute::{AdamStep, Device, Draw, Likelihood, Pick};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
@@ -30,7 +30,7 @@ pub fn train<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut joint = JointStep::new(run, restarts.clone())?;
+    let mut joint = JointStep::with_likelihoods(run, restarts.clone(), pack.state.likelihoods.clone())?;
     while pack.state.epoch < epochs {
         let epoch = pack.state.epoch;
         let rates = learning_rates(run, epoch);
@@ -77,7 +77,7 @@ fn is_scored(epoch: usize, epochs: usize) -> bool {
 /// Step decay with a floor, networks' and mixture's.
 fn learning_rates<D: Device>(run: &Run<'_, D>, epoch: usize) -> [f32; 2] {
     let settings = &run.settings.settings;
-    let factor = settings.decay.powi((epoch / settings.decay_every) as i32);
+    let factor = settings.decay.powi((epoch / run.settings.decay_every) as i32);
     [settings.learning_rate, settings.mixture_learning_rate].map(|rate| match rate {
         0.0 => 0.0,
         rate => (rate * factor).max(settings.learning_rate_floor),
@@ -93,11 +93,23 @@ pub struct JointStep<D: Device> {
     pub sums: D::Sums,
     order: Vec<Key>,
     noise: Vec<Key>,
+    /// p(x|z), one a restart.
+    likelihoods: Vec<Likelihood>,
 }
 
 impl<D: Device> JointStep<D> {
     /// Room for the settings' batch and samples.
     pub fn new(run: &Run<'_, D>, restarts: std::ops::Range<usize>) -> Result<Self> {
+        let likelihoods = vec![run.likelihood; restarts.len()];
+        Self::with_likelihoods(run, restarts, likelihoods)
+    }
+
+    /// The same with a likelihood a restart.
+    fn with_likelihoods(
+        run: &Run<'_, D>,
+        restarts: std::ops::Range<usize>,
+        likelihoods: Vec<Likelihood>,
+    ) -> Result<Self> {
         let (device, b, r) = (run.device, run.settings.batch, restarts.len());
         Ok(Self {
             batch: device.batch(&run.rows, r, b)?,
@@ -106,6 +118,7 @@ impl<D: Device> JointStep<D> {
             sums: device.sums(r)?,
             order: run.keys(Stream::JointOrder, &restarts),
             noise: run.keys(Stream::Latent, &restarts),
+            likelihoods,
         })
     }
 
@@ -142,7 +155,7 @@ impl<D: Device> JointStep<D> {
         device.sample_latents(Some(Draw { keys: &self.noise, step }), &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The ELBO: log p(x|z), and the prior's terms with q(c|x)
-        device.likelihood(run.likelihood, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        device.likelihood(&self.likelihoods, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
         device.prior(
             run.settings.settings.gamma,
             params,

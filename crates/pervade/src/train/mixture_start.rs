@@ -61,7 +61,6 @@ pub fn start_mixture<D: Device>(
         }
     }
     let scored = score_states(run, pack, observer)?;
-    pack.state.groups = scored.iter().map(|s| s.groups.clone()).collect();
     keep_best(run, pack, scored, observer)?;
     pack.state.stage = Stage::Joint;
     observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });

@@ -15,5 +15,5 @@ pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
 pub use pass::{Pass, for_each_block};
 pub use pretrain::pretrain;
-pub use run::{Best, Pack, Run, Save, State};
+pub use run::{Best, Pack, Run, Save, StartGroups, State};
 pub(crate) use score::{argmax, cluster_probabilities};

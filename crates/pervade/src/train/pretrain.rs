@@ -5,7 +5,7 @@ use super::run::{Pack, Run, Save, obey, run_steps};
 use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Pick};
 use crate::config::PretrainKind;
 use crate::nn::Tape;
-use crate::record::PretrainEpoch;
+use crate::record::{PretrainEpoch, RestartRecord};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
@@ -41,11 +41,31 @@ pub fn pretrain<D: Device>(
         pack.state.epoch = 0;
         pack.reset_moments(run.device)?;
     }
+    pack.state.likelihoods = pack.state.records.iter().map(|record| estimate_noise(run, record)).collect();
     observer.event(&Event::StageEnded { restart: pack.state.restarts.start, stage: Stage::Pretrain });
     pack.state.stage = Stage::Mixture;
     pack.state.phase = 0;
     Ok(())
 }
+
+/// The noise variance that fits the auto-encoder's residual, where it was left open.
+///
+/// The last epoch's loss is D/2 ln(2 pi v) + S / (2 v) with S the mean squared error of a row and v the
+/// variance that the loss was computed with; the variance that suits the residual is S / D. A fixed
+/// one is too weak or too strong a pull on data of another scale: with 1/2 on data in [-1, 1] the
+/// prior swallows the latents.
+fn estimate_noise<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Likelihood {
+    let Likelihood::GaussianFixed { variance } = run.likelihood else { return run.likelihood };
+    let Some(last) = record.pretrain.last().filter(|_| run.settings.settings.noise_variance.is_none()) else {
+        return run.likelihood;
+    };
+    let (d, v) = (run.data.n_columns() as f64, f64::from(variance));
+    let squares = 2.0 * v * (last.loss - 0.5 * d * (std::f64::consts::TAU * v).ln());
+    Likelihood::GaussianFixed { variance: (squares / d).max(LEAST_NOISE) as f32 }
+}
+
+/// An auto-encoder that reproduces the data exactly still leaves this much noise.
+const LEAST_NOISE: f64 = 1e-4;
 
 fn train_phase<D: Device>(
     run: &Run<'_, D>,
@@ -112,6 +132,8 @@ struct Work<D: Device> {
     layer: Option<LayerWork<D::Buffer>>,
     sums: D::Sums,
     dropout_keys: Vec<Key>,
+    /// The data's likelihood, or squared error for hidden activations; one a restart.
+    families: Vec<Likelihood>,
 }
 
 /// Extra buffers of a layer's phase.
@@ -130,6 +152,10 @@ struct LayerWork<B> {
 impl<D: Device> Work<D> {
     fn new(run: &Run<'_, D>, phase: Phase, restarts: usize, dropout_keys: Vec<Key>) -> Result<Self> {
         let (device, b) = (run.device, run.settings.pretrain_batch);
+        let family = match phase {
+            Phase::Layer(i) if i > 0 => Likelihood::GaussianFixed { variance: 0.5 },
+            _ => run.likelihood,
+        };
         let layer = match phase {
             Phase::Layer(i) => Some(LayerWork::new(run, i, restarts)?),
             Phase::Whole => None,
@@ -140,6 +166,7 @@ impl<D: Device> Work<D> {
             layer,
             sums: device.sums(restarts)?,
             dropout_keys,
+            families: vec![family; restarts],
         })
     }
 
@@ -156,7 +183,7 @@ impl<D: Device> Work<D> {
         tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, &pack.params)?;
-        device.likelihood(run.likelihood, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        device.likelihood(&self.families, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
         tape.decode_backward(device, architecture, &mut pack.params)?;
         device.clear(&mut tape.d_head.data)?;
         device.clear(&mut tape.dz_prior.data)?;
@@ -199,9 +226,8 @@ impl<D: Device> Work<D> {
             device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
         }
         device.affine(&pack.params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
-        let family = if i == 0 { run.likelihood } else { Likelihood::GaussianFixed { variance: 0.5 } };
         let target = if i == 0 { device.picked(&self.batch) } else { &tape.encoded[i - 1] };
-        device.likelihood(family, target, &mut work.output, &mut self.sums)?;
+        device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
         // Backward.
         device.affine_backward_weights(&mut pack.params, work.mirror, &work.dropped, &work.output)?;
         if last {

@@ -67,10 +67,26 @@ pub struct State {
     pub epoch: usize,
     /// How each restart went so far.
     pub records: Vec<RestartRecord>,
-    /// Cluster of each component, a restart; empty before the mixture starts.
-    pub groups: Vec<Vec<u32>>,
+    /// p(x|z) of each restart, its variance estimated; empty before pretraining ends.
+    pub likelihoods: Vec<Likelihood>,
+    /// How the start's components were grouped, a restart; empty before the mixture starts.
+    pub starts: Vec<StartGroups>,
     /// The best state of each restart so far: index into its record's states, and groups.
     pub best: Vec<Best>,
+}
+
+/// The start's grouping, which later states go by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartGroups {
+    /// Cluster of each component.
+    pub groups: Vec<u32>,
+    /// Clusters.
+    pub n_clusters: usize,
+    /// Communities that the graph has by itself.
+    pub natural_clusters: usize,
+    /// Whether the grouping went by Ward's criterion: the graph then does not know this level.
+    pub by_ward: bool,
 }
 
 /// The state that would become the model if training ended now; its numbers are in [`Pack::best_values`].
@@ -93,7 +109,8 @@ pub struct Pack<D: Device> {
     pub params: Params<D::Buffer>,
     /// The numbers of the best state of each restart, on the host.
     pub best_values: Vec<Vec<f32>>,
-    /// The graph that states are compared on, built from the start's latents; made again on resume.
+    /// The neighbour graph of each restart's latents at the start: components are grouped and states
+    /// compared on it.
     pub graphs: Vec<crate::graph::Graph>,
 }
 
@@ -113,7 +130,8 @@ impl<D: Device> Pack<D> {
             phase: 0,
             epoch: 0,
             records,
-            groups: Vec::new(),
+            likelihoods: Vec::new(),
+            starts: Vec::new(),
             best: Vec::new(),
         };
         Ok(Self { state, params, best_values: Vec::new(), graphs: Vec::new() })

@@ -2,11 +2,11 @@
 
 use super::observer::{Event, Observer};
 use super::pass::for_each_block;
-use super::run::{Best, Pack, Run};
+use super::run::{Best, Pack, Run, StartGroups};
 use crate::Result;
 use crate::compute::Device;
 use crate::config::{Choice, Keep};
-use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity};
+use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
 use crate::metrics;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
@@ -64,6 +64,10 @@ pub(crate) fn argmax(values: &[f32]) -> usize {
 }
 
 /// Groups the components of every restart and scores the partition; told to the observer.
+///
+/// All states of a restart are grouped and judged on the graph of the start's latents. The graph of
+/// a state's own latents would flatter it: joint training pulls rows to their components, right or
+/// wrong. (USPS after 40 epochs: ACC 93 when grouped on the start's graph, 90 on its own.)
 pub(super) fn score_states<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -72,40 +76,58 @@ pub(super) fn score_states<D: Device>(
     let keys = run.keys(Stream::Sample, &pack.state.restarts);
     let mut scored = Vec::new();
     for (place, seen) in look(run, pack)?.into_iter().enumerate() {
-        let restart = pack.state.restarts.start + place;
         let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
-        let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-        let graph = Graph::build(&seen.latents, j, &options, keys[place])?;
-        let values = pack.values_of(run.device, place)?;
-        let means =
-            values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-        let parts = Parts::count(&graph, &seen.latents, j, &seen.components, &means)?;
-        let target = run.settings.n_clusters.map_or(Target::Auto, Target::Fixed);
-        let previous = pack.state.groups.get(place);
-        let (groups, natural_clusters) = match (group(&parts, target), previous) {
-            (Ok(grouping), _) if run.settings.n_clusters == Some(run.settings.n_components) => {
-                ((0..run.settings.n_components as u32).collect(), grouping.natural_number)
-            }
-            (Ok(grouping), _) => (grouping.groups, grouping.natural_number),
-            // Components died during training: the start's groups still hold.
-            (Err(_), Some(previous)) => (previous.clone(), 0),
-            (Err(error), None) => return Err(error),
-        };
-        let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
         if pack.graphs.len() == place {
-            pack.graphs.push(graph.clone());
+            let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
+            pack.graphs.push(Graph::build(&seen.latents, j, &options, keys[place])?);
         }
+        let groups = group_components(run, pack, place, &seen)?;
+        let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: pack.state.epoch,
-            natural_clusters,
-            modularity: modularity(&graph, &clusters)?,
-            score: modularity(&pack.graphs[place], &clusters)?,
+            natural_clusters: pack.state.starts[place].natural_clusters,
+            modularity: modularity(&pack.graphs[place], &clusters)?,
             ..sample_scores(run, &seen, &groups, &clusters, keys[place])?
         };
-        observer.event(&Event::Scored(restart, &scores));
+        observer.event(&Event::Scored(pack.state.restarts.start + place, &scores));
         scored.push(Scored { groups, scores });
     }
     Ok(scored)
+}
+
+/// Cluster of each component of a state; the start's grouping is remembered.
+fn group_components<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    place: usize,
+    seen: &Seen,
+) -> Result<Vec<u32>> {
+    let (j, c) = (run.architecture.n_latents(), run.settings.n_components);
+    let values = pack.values_of(run.device, place)?;
+    let means: Vec<f64> =
+        values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect();
+    let parts = Parts::count(&pack.graphs[place], &seen.latents, j, &seen.components, &means)?;
+    let identity = run.settings.n_clusters == Some(c);
+    if let Some(start) = pack.state.starts.get(place) {
+        // Below the level that the graph knows, modularity is no guide: the start's groups stay. They
+        // stay, too, when components died and fewer are left than there are clusters.
+        if start.by_ward || identity {
+            return Ok(start.groups.clone());
+        }
+        let regrouped =
+            group(&parts, Target::Fixed(start.n_clusters)).map(|grouping| refine(&parts, grouping));
+        return Ok(regrouped.map_or_else(|_| start.groups.clone(), |grouping| grouping.groups));
+    }
+    let target = run.settings.n_clusters.map_or(Target::Auto, Target::Fixed);
+    let grouping = refine(&parts, group(&parts, target)?);
+    let groups = if identity { (0..c as u32).collect() } else { grouping.groups };
+    pack.state.starts.push(StartGroups {
+        groups: groups.clone(),
+        n_clusters: grouping.n_groups,
+        natural_clusters: grouping.natural_number,
+        by_ward: grouping.by_ward,
+    });
+    Ok(groups)
 }
 
 /// The scores that need no graph.
@@ -130,7 +152,6 @@ fn sample_scores<D: Device>(
         live_clusters: metrics::live_clusters(&sizes),
         natural_clusters: 0,
         modularity: 0.0,
-        score: 0.0,
         occupancy_entropy: metrics::occupancy_entropy(&sizes),
         assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
         silhouette: metrics::silhouette(&seen.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
@@ -166,7 +187,7 @@ pub(super) fn keep_best<D: Device>(
             // The start has no ELBO, and everything beats it. Not minus infinity: a checkpoint is
             // JSON, which has no such number.
             Choice::Elbo => record.elbo().unwrap_or(f64::MIN),
-            Choice::Modularity => scores.score,
+            Choice::Modularity => scores.modularity,
         };
         if collapsed {
             let remark = format!(

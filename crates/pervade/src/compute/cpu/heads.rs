@@ -85,7 +85,7 @@ pub(super) fn dropout(draw: Draw<'_>, rate: f32, x: &mut M) {
 }
 
 /// Adds log p(x|z) to the sums; the output becomes the gradient of -log p(x|z) / (B L).
-pub(super) fn likelihood(isa: Isa, family: Likelihood, x: &M, output: &mut M, sums: &mut CpuSums) {
+pub(super) fn likelihood(isa: Isa, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CpuSums) {
     let (b, places, width) = (x.rows, output.rows, output.columns);
     let scale = 1.0 / places as f32;
     let per_row = sums.rows(output.restarts * places);
@@ -94,7 +94,7 @@ pub(super) fn likelihood(isa: Isa, family: Likelihood, x: &M, output: &mut M, su
             let (restart, i) = (place / places, place % places % b);
             let target = &x.data[restart * x.stride() + i * x.columns..][..x.columns];
             let mut total = [0.0f32; LANES];
-            match family {
+            match families[restart] {
                 Likelihood::Bernoulli => bernoulli(isa, scale, target, out, &mut total),
                 Likelihood::Gaussian => gaussian(isa, scale, target, out, &mut total),
                 Likelihood::GaussianFixed { variance } => {

@@ -202,8 +202,8 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn likelihood(&self, family: Likelihood, x: &M, output: &mut M, sums: &mut CpuSums) -> Result<()> {
-        heads::likelihood(self.isa, family, x, output, sums);
+    fn likelihood(&self, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CpuSums) -> Result<()> {
+        heads::likelihood(self.isa, families, x, output, sums);
         Ok(())
     }
 

@@ -1,0 +1,148 @@
+//! The command line: commands, the flags that all share, and how data are named.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use pervade::compute::Cpu;
+use pervade::data::{ImageShape, ReadOptions, Table};
+use pervade::{Error, Result};
+
+use crate::commands::{assign, bench, completions, demo, doctor, evaluate, fit, generate, inspect, rows};
+use crate::settings;
+
+/// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
+/// latent space and generates new rows. It never needs labels.
+#[derive(Parser)]
+#[command(name = "pervade", version, propagate_version = true, after_help = FIRST_STEPS)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+const FIRST_STEPS: &str = "First steps:
+  pervade demo                              see it work on handwritten digits, in under a minute
+  pervade fit table.csv --clusters 10       cluster your own rows; writes table.pervade
+  pervade assign table.pervade table.csv    the cluster of every row";
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::DemoArgs),
+    Fit(Box<fit::FitArgs>),
+    Assign(assign::AssignArgs),
+    Embed(rows::EmbedArgs),
+    Generate(generate::GenerateArgs),
+    Reconstruct(rows::ReconstructArgs),
+    Score(rows::ScoreArgs),
+    Evaluate(evaluate::EvaluateArgs),
+    Inspect(inspect::InspectArgs),
+    Bench(bench::BenchArgs),
+    Doctor(doctor::DoctorArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+/// Flags of every command.
+#[derive(Args)]
+pub(crate) struct Common {
+    /// Print one JSON object on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing on stderr but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Threads to use; the result does not depend on it [default: all cores]
+    #[arg(long, global = true, value_name = "T")]
+    threads: Option<usize>,
+    /// Where to compute
+    #[arg(long, global = true, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    device: String,
+}
+
+/// More threads than this are a typing error.
+const MOST_THREADS: usize = 4096;
+
+impl Common {
+    /// The number of threads asked for, or that the machine has.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        match self.threads {
+            None => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
+            Some(n) if (1..=MOST_THREADS).contains(&n) => Ok(n),
+            Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MOST_THREADS}"))),
+        }
+    }
+
+    /// The device asked for.
+    pub(crate) fn open_device(&self) -> Result<Cpu> {
+        if self.device == "cuda" {
+            return Err(Error::Device {
+                problem: "this build has no CUDA yet".to_string(),
+                hint: "use `--device cpu`, or leave the flag out".to_string(),
+            });
+        }
+        Ok(Cpu::new())
+    }
+}
+
+/// How the rows, and the labels beside them, are read.
+#[derive(Args, Clone, Default)]
+pub(crate) struct ReadArgs {
+    /// Known labels: a file, `column:NAME`, `column:last`, or an array such as `y`. They score; they
+    /// never train. A column named here is no part of the data
+    #[arg(long, value_name = "L")]
+    pub(crate) labels: Option<String>,
+    /// Which array of an .npz or .mat file is the table
+    #[arg(long, value_name = "NAME")]
+    array: Option<String>,
+    /// The rows are pictures: HEIGHTxWIDTH, or HEIGHTxWIDTHx3 for colour
+    #[arg(long, value_name = "HxW")]
+    image: Option<String>,
+}
+
+impl ReadArgs {
+    /// Reads the table at `path`.
+    pub(crate) fn read(&self, path: &Path) -> Result<Table> {
+        let labels = self.labels.as_deref().map(str::parse).transpose()?;
+        let shape = self.image.as_deref().map(parse_image).transpose()?;
+        let mut table = pervade::data::read(path, &ReadOptions { labels, array: self.array.clone() })?;
+        if let Some(shape) = shape {
+            let pixels = shape.height * shape.width * shape.channels;
+            if pixels != table.data.n_columns() {
+                let must = format!("which is {pixels} values, but the rows have {}", table.data.n_columns());
+                return Err(Error::setting("image", self.image.as_deref().unwrap_or_default(), must));
+            }
+            table.data = table.data.with_image(shape);
+        }
+        Ok(table)
+    }
+}
+
+fn parse_image(text: &str) -> Result<ImageShape> {
+    const MOST: usize = 1 << 16;
+    let sizes: Option<Vec<usize>> =
+        text.split('x').map(|part| part.parse().ok().filter(|n| (1..=MOST).contains(n))).collect();
+    match sizes.as_deref() {
+        Some(&[height, width]) => Ok(ImageShape { height, width, channels: 1 }),
+        Some(&[height, width, channels @ (1 | 3)]) => Ok(ImageShape { height, width, channels }),
+        _ => Err(Error::setting("image", format!("`{text}`"), "must be like 28x28 or 32x32x3")),
+    }
+}
+
+/// A fitted model and the rows to use it on.
+#[derive(Args)]
+pub(crate) struct ModelAndData {
+    /// A model that `pervade fit` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Rows with the columns that the model was fitted on
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// The whole command line; `fit`'s flags state the defaults of the recipes.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("fit", settings::state_defaults)
+}

@@ -1,0 +1,67 @@
+//! `pervade assign`: the cluster of every row.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pervade::data::{Assignments, Rows};
+use pervade::{Result, metrics};
+use serde_json::json;
+
+use crate::args::{Common, ModelAndData};
+use crate::console::Console;
+use crate::{Outcome, outputs, words};
+
+/// Assign every row to its most probable cluster
+#[derive(Args)]
+#[command(after_help = "Examples:
+  pervade assign digits.pervade digits.csv.gz --labels column:last > clusters.csv
+  pervade assign table.pervade new-rows.parquet --probabilities --out clusters.parquet")]
+pub(crate) struct AssignArgs {
+    #[command(flatten)]
+    both: ModelAndData,
+    /// Also the probability of that cluster, and of every cluster
+    #[arg(long)]
+    probabilities: bool,
+    /// A .csv, .npy or .parquet file [default: CSV on stdout]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    outputs::check_table(args.out.as_deref())?;
+    let (device, model, table) = super::open(&args.both, common)?;
+    let found = model.assign(&device, &table.data)?;
+    let k = found.n_clusters;
+    let probability: Vec<f32> = found
+        .clusters
+        .iter()
+        .enumerate()
+        .map(|(row, &cluster)| found.probabilities[row * k + cluster as usize])
+        .collect();
+    let all = Rows { values: &found.probabilities, n_columns: k, names: None };
+    let written = Assignments {
+        clusters: &found.clusters,
+        probability: args.probabilities.then_some(probability.as_slice()),
+        probabilities: args.probabilities.then_some(all),
+    };
+    outputs::assignments(written, args.out.as_deref(), console)?;
+    let occupancy = metrics::occupancy(&found.clusters, k)?;
+    let rows = words::counted(found.clusters.len(), "row");
+    console.say(&format!("assigned {rows} to {}", words::counted(k, "cluster")));
+    if !console.json {
+        return Ok(Outcome::Done);
+    }
+    let mut object = json!({"rows": found.clusters.len(), "clusters": k, "occupancy": occupancy});
+    match &args.out {
+        Some(out) => object["out"] = json!(out.display().to_string()),
+        None => {
+            object["assignments"] = json!(found.clusters);
+            if args.probabilities {
+                object["probabilities"] = json!(found.probabilities.chunks(k).collect::<Vec<_>>());
+            }
+        }
+    }
+    console.result(&object, "")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,167 @@
+//! `pervade bench step`: how long a joint training step takes here.
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use pervade::compute::Cpu;
+use pervade::config::{Clusters, Recipe, Settings};
+use pervade::data::Dataset;
+use pervade::seed::{Key, Stream};
+use pervade::train::{JointStep, Pack, Run};
+use pervade::{Error, Result};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::args::Common;
+use crate::console::Console;
+use crate::words;
+
+/// Time the parts of pervade on this machine
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade bench step --columns 784 --batch 100 --json")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What is timed.
+#[derive(Subcommand)]
+enum What {
+    /// One step of joint training on uniform random rows in [0, 1]
+    Step(StepArgs),
+}
+
+/// The shape of the step.
+#[derive(Args)]
+pub(crate) struct StepArgs {
+    /// Rows a step
+    #[arg(long, value_name = "B", default_value_t = 100)]
+    pub(crate) batch: usize,
+    /// Columns of the data
+    #[arg(long, value_name = "D", default_value_t = 784)]
+    pub(crate) columns: usize,
+    /// Models trained side by side
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    pub(crate) restarts: usize,
+    /// Mixture components
+    #[arg(long, value_name = "C", default_value_t = 10)]
+    pub(crate) components: usize,
+    /// How long to measure
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    pub(crate) seconds: f64,
+}
+
+/// `bench step --json`.
+#[derive(Serialize)]
+pub(crate) struct StepTimes {
+    pub(crate) ms_per_step: f64,
+    fastest_ms_per_step: f64,
+    pub(crate) rows_per_second: f64,
+    gflop_per_second: f64,
+    steps: usize,
+    batch: usize,
+    columns: usize,
+    restarts: usize,
+    components: usize,
+    threads: usize,
+    device: String,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    let What::Step(shape) = &args.what;
+    let device = common.open_device()?;
+    let times = time_steps(shape, &device, common.threads()?)?;
+    let text = format!(
+        "{:.2} ms a step (fastest {:.2}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
+        times.ms_per_step,
+        times.fastest_ms_per_step,
+        words::count(times.rows_per_second as usize),
+        times.gflop_per_second,
+        times.columns,
+        times.batch,
+        words::counted(times.restarts, "restart"),
+        words::counted(times.components, "component"),
+        words::counted(times.threads, "thread"),
+        times.device
+    );
+    console.result(&times, &text)?;
+    Ok(Outcome::Done)
+}
+
+/// Steps in a block; the median is taken over blocks.
+const BLOCK: usize = 10;
+
+/// Times joint steps after a warm-up of two blocks.
+pub(crate) fn time_steps(shape: &StepArgs, device: &Cpu, threads: usize) -> Result<StepTimes> {
+    let limit = Duration::try_from_secs_f64(shape.seconds)
+        .map_err(|_| Error::setting("seconds", shape.seconds, "must be a number of seconds"))?;
+    let sizes = [
+        ("batch", shape.batch),
+        ("columns", shape.columns),
+        ("restarts", shape.restarts),
+        ("components", shape.components),
+    ];
+    for (name, value) in sizes {
+        if !(1..=1 << 16).contains(&value) {
+            return Err(Error::setting(name, value, "must be between 1 and 65536"));
+        }
+    }
+    let data = uniform_rows(20 * shape.batch.max(shape.components), shape.columns)?;
+    let clusters = Clusters::Fixed(shape.components.clamp(2, 10));
+    let settings = Settings {
+        batch: shape.batch,
+        components: Some(shape.components.max(2)),
+        restarts: shape.restarts,
+        ..Settings::recipe(Recipe::Paper, clusters)
+    };
+    let checked = settings.check(&data)?;
+    let run = Run::new(device, &data, &checked)?;
+    let mut pack = Pack::new(&run, 0..shape.restarts)?;
+    let mut joint = JointStep::new(&run, 0..shape.restarts)?;
+    let rates = [checked.settings.learning_rate, checked.settings.mixture_learning_rate];
+    let n_steps = data.n_rows() / shape.batch;
+    let (mut times, mut step, started) = (Vec::new(), 0, Instant::now());
+    while times.len() < 3 || started.elapsed() < limit {
+        let block = Instant::now();
+        for _ in 0..BLOCK {
+            joint.step(&run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
+            step += 1;
+        }
+        if step > 2 * BLOCK {
+            times.push(block.elapsed().as_secs_f64() * 1e3 / BLOCK as f64);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    let rows = (shape.batch * shape.restarts) as f64;
+    // A multiply and an add for each weight and row: forward, and twice backward.
+    let weights: usize = run
+        .architecture
+        .layout
+        .slots()
+        .iter()
+        .map(|(_, s)| if s.rows > 1 { s.rows * s.columns } else { 0 })
+        .sum();
+    Ok(StepTimes {
+        ms_per_step: median,
+        fastest_ms_per_step: times[0],
+        rows_per_second: 1e3 * rows / median,
+        gflop_per_second: 6.0 * weights as f64 * rows / median / 1e6,
+        steps: step,
+        batch: shape.batch,
+        columns: shape.columns,
+        restarts: shape.restarts,
+        components: checked.n_components,
+        threads,
+        device: super::doctor::device_name(device),
+    })
+}
+
+/// Uniform random rows in [0, 1].
+fn uniform_rows(n_rows: usize, n_columns: usize) -> Result<Dataset> {
+    let key = Key::new(0, Stream::Sample, 0);
+    let values = (0..n_rows * n_columns).map(|i| key.uniform(i as u64, 0, 0) as f32).collect();
+    Dataset::from_rows(n_rows, n_columns, values)
+}

@@ -1,0 +1,180 @@
+//! `pervade demo`: handwritten digits, without labels, in under a minute.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use pervade::compute::Cpu;
+use pervade::config::{Clusters, Recipe, Settings};
+use pervade::data::{
+    Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
+};
+use pervade::metrics::Contingency;
+use pervade::{Error, Fit, Result};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::console::Console;
+use crate::picture::{self, COLOURS, Canvas, Tone};
+use crate::report::LabelScores;
+use crate::{Outcome, interrupt, words};
+
+/// See it work: cluster 1,797 handwritten digits without their labels, and draw new ones
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade demo --out pervade-demo
+
+The digits: UCI Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, CC BY 4.0.")]
+pub(crate) struct DemoArgs {
+    /// Folder for the model, the clusters and the pictures
+    #[arg(long, short, value_name = "DIR", default_value = "pervade-demo")]
+    out: PathBuf,
+    /// The seed of every random number
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+static DIGITS: &[u8] = include_bytes!("../../assets/digits.csv.gz");
+const SHAPE: ImageShape = ImageShape { height: 8, width: 8, channels: 1 };
+/// Pictures of a cluster on either side of `clusters.png`.
+const SHOWN: usize = 10;
+
+/// Runs it.
+pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    let started = Instant::now();
+    let device = common.open_device()?;
+    std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
+    check_writable(&args.out.join("digits.pervade"))?;
+    let (data, labels) = digits()?;
+    console.say(&format!(
+        "{} handwritten digits of 8 x 8 pixels; their labels stay in the drawer until the end",
+        words::count(data.n_rows())
+    ));
+    interrupt::listen();
+    let settings = Settings { seed: args.seed, ..Settings::recipe(Recipe::Robust, Clusters::Fixed(10)) };
+    let table = Table { data, labels: None };
+    let (fit, _) = super::fit::fit_table(&table, settings, &device, console)?;
+    fit.model.save(&args.out.join("digits.pervade"))?;
+    let clusters = &fit.assignments[fit.chosen];
+    Assignments { clusters, probability: None, probabilities: None }
+        .write(&args.out.join("assignments.csv"))?;
+    draw_clusters(&fit, &table.data, &device, args.seed, &args.out.join("clusters.png"))?;
+    draw_latents(&fit, &table.data, &device, &args.out.join("latents.png"))?;
+    let scores = LabelScores::new(clusters, &labels)?;
+    let took = started.elapsed();
+    console.say(&summary(&fit, &labels, &scores, &args.out, took)?);
+    let files = ["digits.pervade", "assignments.csv", "clusters.png", "latents.png"];
+    console.result(
+        &json!({
+            "out": args.out.display().to_string(), "files": files, "rows": table.data.n_rows(), "clusters": fit.model.n_clusters(),
+            "occupancy": fit.model.metadata().occupancy, "accuracy": scores.accuracy, "nmi": scores.nmi, "ari": scores.ari,
+            "seconds": took.as_secs_f64(),
+        }),
+        "",
+    )?;
+    Ok(Outcome::Done)
+}
+
+/// The embedded digits and their labels.
+fn digits() -> Result<(Dataset, Labels)> {
+    let table = read_bytes(DIGITS, "csv", &ReadOptions::with_labels("column:last")?)?;
+    let labels = table.labels.ok_or_else(|| Error::data("embedded digits", "the labels are missing"))?;
+    Ok((table.data.with_image(SHAPE), labels))
+}
+
+/// A line for each cluster: real rows on the left, generated ones on the right.
+fn draw_clusters(fit: &Fit, data: &Dataset, device: &Cpu, seed: u64, path: &Path) -> Result<()> {
+    let (clusters, d) = (&fit.assignments[fit.chosen], data.n_columns());
+    let mut lines = Vec::new();
+    for cluster in 0..fit.model.n_clusters() {
+        let mut real = Vec::new();
+        let members = (0..clusters.len()).filter(|&row| clusters[row] as usize == cluster);
+        for row in members.take(SHOWN) {
+            real.resize(real.len() + d, 0.0);
+            let start = real.len() - d;
+            data.row_into(row, &mut real[start..]);
+        }
+        // A small cluster must not pull its new rows to the left.
+        real.resize(SHOWN * d, 0.0);
+        lines.push((Some(cluster), vec![real, fit.model.generate(device, Some(cluster), SHOWN, seed)?.rows]));
+    }
+    picture::grid(SHAPE, &lines, Tone::of_model(fit.model.metadata(), &[]).as_ink()).write(path)
+}
+
+/// The latent means on their two principal axes, a colour a cluster.
+fn draw_latents(fit: &Fit, data: &Dataset, device: &Cpu, path: &Path) -> Result<()> {
+    const SIDE: usize = 640;
+    const MARGIN: f64 = 24.0;
+    let points = principal_plane(&fit.model.embed(device, data)?, fit.model.n_latents());
+    let clusters = &fit.assignments[fit.chosen];
+    let reach = points.iter().flatten().fold(1e-9, |most: f64, x| most.max(x.abs()));
+    let place = |x: f64| SIDE as f64 / 2.0 + x / reach * (SIDE as f64 / 2.0 - MARGIN);
+    let mut canvas = Canvas::new(SIDE, SIDE);
+    // Larger dots for the heart, so that a cluster reads as a shape rather than as dust.
+    let offsets = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (0, 0), (0, 2), (2, 0), (2, 2)];
+    for (point, &cluster) in points.iter().zip(clusters) {
+        let (x, y) = (place(point[0]) as usize, place(-point[1]) as usize);
+        let colour = COLOURS[cluster as usize % COLOURS.len()];
+        offsets
+            .iter()
+            .for_each(|(i, j)| canvas.dot((x + i).saturating_sub(1), (y + j).saturating_sub(1), colour));
+    }
+    canvas.write(path)
+}
+
+/// Rows of J numbers on the two axes of greatest variance, centred: power iteration, the second
+/// axis kept at a right angle to the first.
+fn principal_plane(rows: &[f32], j: usize) -> Vec<[f64; 2]> {
+    let n = (rows.len() / j).max(1) as f64;
+    let mut mean = vec![0.0; j];
+    rows.chunks_exact(j).for_each(|row| mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x) / n));
+    let centred: Vec<f64> = rows.iter().enumerate().map(|(i, &x)| f64::from(x) - mean[i % j]).collect();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut axes: Vec<Vec<f64>> = Vec::new();
+    for _ in 0..2 {
+        let mut axis: Vec<f64> = (0..j).map(|i| 1.0 + i as f64 / j as f64).collect();
+        for _ in 0..100 {
+            let mut next = vec![0.0; j];
+            for row in centred.chunks_exact(j) {
+                let along = dot(row, &axis);
+                next.iter_mut().zip(row).for_each(|(sum, x)| *sum += along * x);
+            }
+            for earlier in &axes {
+                let shared = dot(&next, earlier);
+                next.iter_mut().zip(earlier).for_each(|(x, e)| *x -= shared * e);
+            }
+            let length = dot(&next, &next).sqrt().max(f64::MIN_POSITIVE);
+            axis = next.into_iter().map(|x| x / length).collect();
+        }
+        axes.push(axis);
+    }
+    centred.chunks_exact(j).map(|row| [dot(row, &axes[0]), dot(row, &axes[1])]).collect()
+}
+
+/// What happened, for someone who sees it for the first time.
+fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: Duration) -> Result<String> {
+    let about = fit.model.metadata();
+    let table = Contingency::new(&fit.assignments[fit.chosen], labels.ids())?;
+    let width = table.second_values.len();
+    let mut text = String::from("\nThe clusters it found, and the digit that each one turned out to be:\n\n");
+    for (line, matched) in table.matching().into_iter().enumerate() {
+        let counts = &table.counts[line * width..(line + 1) * width];
+        let (rows, own) = (counts.iter().sum::<u64>(), matched.map_or(0, |label| counts[label]));
+        let name = matched.map_or("?", |label| labels.names()[table.second_values[label] as usize].as_str());
+        let bar = words::bar(own, about.occupancy.iter().copied().max().unwrap_or(1), 20);
+        text.push_str(&format!(
+            "  cluster {:>2}: {rows:>4} rows, {own:>4} are a {name}  {bar}\n",
+            table.first_values[line]
+        ));
+    }
+    let folder = out.display();
+    text.push_str(&format!(
+        "\nIt never saw a label, and {} of the digits are in the right group after {} on this machine\n(NMI {:.3}, ARI {:.3}).\n\n",
+        words::percent(scores.accuracy), words::duration(took), scores.nmi, scores.ari
+    ));
+    text.push_str(&format!(
+        "Look at:\n  {folder}/clusters.png     a line a cluster: real digits left, digits it made up right\n  {folder}/latents.png      every digit as a point, a colour a cluster\n  {folder}/assignments.csv  the cluster of every row\n  {folder}/digits.pervade   the model: try `pervade inspect {folder}/digits.pervade`\n\n"
+    ));
+    text.push_str("Now your own table (.csv, .npy, .npz, .parquet, images, ...):\n  pervade fit your-table.csv --clusters 10\n  pervade fit your-table.csv --clusters auto      if you do not know how many");
+    Ok(text)
+}

@@ -1,0 +1,114 @@
+//! `pervade generate`: new rows of any chosen cluster.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pervade::compute::Cpu;
+use pervade::data::{Assignments, OutputFormat, Rows, check_writable};
+use pervade::model::{Generated, Vade};
+use pervade::{Error, Result};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::console::Console;
+use crate::picture::{self, Tone};
+use crate::{Outcome, outputs, words};
+
+/// Generate new rows, of one cluster or of all in the proportions of the data
+#[derive(Args)]
+#[command(after_help = "Examples:
+  pervade generate digits.pervade --out new.png               ten pictures of every cluster
+  pervade generate table.pervade --cluster 3 --count 500 --out new.csv")]
+pub(crate) struct GenerateArgs {
+    /// A model that `pervade fit` wrote
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Only this cluster, counted from 0 [default: all]
+    #[arg(long, short, value_name = "c")]
+    cluster: Option<usize>,
+    /// How many rows; in a .png, pictures of each cluster [default: 10]
+    #[arg(long, short = 'n', value_name = "n", default_value_t = 10, hide_default_value = true)]
+    count: usize,
+    /// The seed: the same seed gives the same rows
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// A .csv, .npy, .parquet or, where the data are images, .png file [default: CSV on stdout]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Values that are generated at the most: 4 GiB of memory.
+const MOST_VALUES: usize = 1 << 30;
+
+/// Runs it.
+pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    let picture = args.out.as_deref().filter(|out| is_png(out));
+    match picture {
+        Some(out) => check_writable(out)?,
+        None => outputs::check_table(args.out.as_deref())?,
+    }
+    let device = common.open_device()?;
+    let model = Vade::load(&args.model)?;
+    let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
+    let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
+    if args.count == 0 || values.is_none_or(|n| n > MOST_VALUES) {
+        let most = MOST_VALUES / model.n_columns() / lines;
+        return Err(Error::setting("count", args.count, format!("must be between 1 and {most}")));
+    }
+    let made = match picture {
+        Some(out) => draw(args, &model, &device, out)?,
+        None => write(args, &model, &device, console)?,
+    };
+    let rows = made.clusters.len();
+    console.say(&format!("generated {}", words::counted(rows, "row")));
+    let mut object = json!({"rows": rows, "columns": model.n_columns(), "seed": args.seed});
+    match &args.out {
+        Some(out) => object["out"] = json!(out.display().to_string()),
+        None if console.json => {
+            object["clusters"] = json!(made.clusters);
+            object["generated"] = json!(made.rows.chunks(model.n_columns()).collect::<Vec<_>>());
+        }
+        None => {}
+    }
+    console.result(&object, "")?;
+    Ok(Outcome::Done)
+}
+
+fn is_png(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
+}
+
+/// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
+fn write(args: &GenerateArgs, model: &Vade, device: &Cpu, console: &Console) -> Result<Generated> {
+    let made = model.generate(device, args.cluster, args.count, args.seed)?;
+    let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
+    let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
+    let rows = Rows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
+    match &args.out {
+        Some(out) if OutputFormat::of(out)? == OutputFormat::Npy => rows.write(out)?,
+        out => {
+            let both = Assignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
+            outputs::assignments(both, out.as_deref(), console)?;
+        }
+    }
+    Ok(made)
+}
+
+/// A line of pictures for each cluster, or for the one that was asked for.
+fn draw(args: &GenerateArgs, model: &Vade, device: &Cpu, out: &Path) -> Result<Generated> {
+    let Some(shape) = model.image() else {
+        return Err(Error::setting("out", out.display(), "but the model's data are not images")
+            .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));
+    };
+    let clusters: Vec<usize> = args.cluster.map_or_else(|| (0..model.n_clusters()).collect(), |c| vec![c]);
+    let mut all = Generated { clusters: Vec::new(), rows: Vec::new() };
+    let mut lines = Vec::new();
+    for cluster in clusters {
+        let made = model.generate(device, Some(cluster), args.count, args.seed)?;
+        all.clusters.extend(made.clusters);
+        all.rows.extend_from_slice(&made.rows);
+        lines.push((Some(cluster), vec![made.rows]));
+    }
+    picture::grid(shape, &lines, Tone::of_model(model.metadata(), &all.rows)).write(out)?;
+    Ok(all)
+}

@@ -1,0 +1,104 @@
+//! `pervade inspect`: what a model is, how it was made, how it went.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pervade::Result;
+use pervade::model::{Metadata, Vade};
+use pervade::record::RestartRecord;
+use serde_json::Value;
+
+use crate::console::Console;
+use crate::report::{decided, found, occupancy_bars, quality};
+use crate::settings::short;
+use crate::{Outcome, words};
+
+/// Show what a model is, how it was made and how it went
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade inspect digits.pervade")]
+pub(crate) struct InspectArgs {
+    /// A model that `pervade fit` wrote
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &InspectArgs, console: &Console) -> Result<Outcome> {
+    let model = Vade::load(&args.model)?;
+    console.result(model.metadata(), &page(model.metadata()))?;
+    Ok(Outcome::Done)
+}
+
+/// The readable page.
+fn page(about: &Metadata) -> String {
+    let image =
+        about.image.map_or(String::new(), |i| format!(", pictures of {} x {} pixels", i.height, i.width));
+    let mut text = format!(
+        "{}\n\nFitted to {} x {}{image}; {}.\nWritten by pervade {}, format {}, data {}.\n",
+        found(about),
+        words::counted(about.n_rows, "row"),
+        words::counted(about.n_columns, "column"),
+        decided(about),
+        about.version,
+        about.format,
+        about.data_checksum,
+    );
+    text.push_str("\n  cluster    rows    share\n");
+    text.push_str(&occupancy_bars(&about.occupancy));
+    text.push_str(&format!("\n{}", history(&about.record)));
+    if let Some(scores) = about.record.kept_state() {
+        text.push_str(&format!("{}\n", quality(scores)));
+    }
+    for remark in &about.record.remarks {
+        text.push_str(&format!("Note: {remark}.\n"));
+    }
+    if let Some(stability) = about.stability {
+        let (n, kept) = (about.restarts.len(), about.record.restart + 1);
+        text.push_str(&format!(
+            "Restarts: {n}, this is number {kept}; mean agreement (ARI) {stability:.3}.\n"
+        ));
+    }
+    text.push_str(&format!("\nSettings:\n{}", settings(about)));
+    text
+}
+
+/// Every setting as a key and its value.
+fn settings(about: &Metadata) -> String {
+    let Ok(Value::Object(values)) = serde_json::to_value(&about.settings) else { return String::new() };
+    let lines: Vec<String> =
+        values.iter().map(|(key, value)| format!("  {key:24} {}", short(value))).collect();
+    lines.join("\n")
+}
+
+/// First and last loss, first and last ELBO with its terms, and every state that was scored.
+fn history(record: &RestartRecord) -> String {
+    let mut text = String::new();
+    if let (Some(first), Some(last)) = (record.pretrain.first(), record.pretrain.last()) {
+        let epochs = words::counted(record.pretrain.len(), "epoch");
+        text.push_str(&format!("Pretraining: {epochs}, loss {:.3} to {:.3}.\n", first.loss, last.loss));
+    }
+    if let (Some(first), Some(last)) = (record.joint.first(), record.joint.last()) {
+        let terms = &last.terms;
+        text.push_str(&format!(
+            "Joint training: {}, elbo {:.3} to {:.3} nats a row\n  (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}).\n",
+            words::counted(record.joint.len(), "epoch"),
+            first.elbo,
+            last.elbo,
+            terms.reconstruction,
+            terms.latent,
+            terms.cluster,
+            terms.entropy
+        ));
+    }
+    text.push_str("\n  epoch  score   modularity  silhouette  live clusters\n");
+    for (place, state) in record.states.iter().enumerate() {
+        let kept = if place == record.kept { "  <- kept" } else { "" };
+        text.push_str(&format!(
+            "  {:>5}  {:.4}  {:>10.4}  {:>10.4}  {:>6} of {}{kept}\n",
+            state.epoch, state.score, state.modularity, state.silhouette, state.live_clusters, state.clusters
+        ));
+    }
+    text.push('\n');
+    text
+}

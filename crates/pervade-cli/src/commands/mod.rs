@@ -1,0 +1,50 @@
+//! One file a command.
+
+pub(crate) mod assign;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod evaluate;
+pub(crate) mod fit;
+pub(crate) mod generate;
+pub(crate) mod inspect;
+pub(crate) mod rows;
+
+use std::ffi::OsString;
+
+use pervade::Result;
+use pervade::compute::Cpu;
+use pervade::data::Table;
+use pervade::model::Vade;
+
+use crate::Outcome;
+use crate::args::{Cli, Command, Common, ModelAndData};
+use crate::console::Console;
+
+/// Runs the command that was typed.
+pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Outcome> {
+    let common = &cli.common;
+    match &cli.command {
+        Command::Demo(typed) => demo::run(typed, common, console),
+        Command::Fit(typed) => fit::run(typed, args, common, console),
+        Command::Assign(typed) => assign::run(typed, common, console),
+        Command::Embed(typed) => rows::embed(typed, common, console),
+        Command::Generate(typed) => generate::run(typed, common, console),
+        Command::Reconstruct(typed) => rows::reconstruct(typed, common, console),
+        Command::Score(typed) => rows::score(typed, common, console),
+        Command::Evaluate(typed) => evaluate::run(typed, common, console),
+        Command::Inspect(typed) => inspect::run(typed, console),
+        Command::Bench(typed) => bench::run(typed, common, console),
+        Command::Doctor(typed) => doctor::run(typed, common, console),
+        Command::Completions(typed) => completions::run(typed, console),
+    }
+}
+
+/// Opens the device, the model and the data, in the order of what fails fastest.
+fn open(both: &ModelAndData, common: &Common) -> Result<(Cpu, Vade, Table)> {
+    let device = common.open_device()?;
+    let model = Vade::load(&both.model)?;
+    let table = both.read.read(&both.data)?;
+    Ok((device, model, table))
+}

@@ -1,0 +1,110 @@
+//! `pervade embed`, `reconstruct` and `score`: one row of numbers for every row of the data.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pervade::Result;
+use pervade::data::Rows;
+use serde_json::json;
+
+use crate::args::{Common, ModelAndData};
+use crate::console::Console;
+use crate::{Outcome, outputs, words};
+
+/// Map every row to its latent mean, a small vector that distances and plots work well on
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade embed digits.pervade digits.csv.gz --labels column:last --out latents.npy")]
+pub(crate) struct EmbedArgs {
+    #[command(flatten)]
+    both: ModelAndData,
+    #[command(flatten)]
+    to: OutArgs,
+}
+
+/// Rebuild every row from its latent mean, in the units of the data
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade reconstruct digits.pervade digits.csv.gz --labels column:last --out rebuilt.npy")]
+pub(crate) struct ReconstructArgs {
+    #[command(flatten)]
+    both: ModelAndData,
+    #[command(flatten)]
+    to: OutArgs,
+}
+
+/// Score every row by its ELBO, in nats: low for rows unlike those seen in fitting
+#[derive(Args)]
+#[command(after_help = "Example:
+  pervade score digits.pervade new.csv --out scores.csv")]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    both: ModelAndData,
+    #[command(flatten)]
+    to: OutArgs,
+}
+
+/// Where the rows go.
+#[derive(Args)]
+struct OutArgs {
+    /// A .csv, .npy or .parquet file [default: CSV on stdout]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Runs `embed`.
+pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    outputs::check_table(args.to.out.as_deref())?;
+    let (device, model, table) = super::open(&args.both, common)?;
+    let values = model.embed(&device, &table.data)?;
+    let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
+    let rows = Rows { values: &values, n_columns: names.len(), names: Some(&names) };
+    deliver("latents", rows, args.to.out.as_deref(), console)
+}
+
+/// Runs `reconstruct`.
+pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    outputs::check_table(args.to.out.as_deref())?;
+    let (device, model, table) = super::open(&args.both, common)?;
+    let values = model.reconstruct(&device, &table.data)?;
+    let rows = Rows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
+    deliver("reconstructions", rows, args.to.out.as_deref(), console)
+}
+
+/// Runs `score`.
+pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    outputs::check_table(args.to.out.as_deref())?;
+    let (device, model, table) = super::open(&args.both, common)?;
+    let values: Vec<f32> = model.score(&device, &table.data)?.into_iter().map(|x| x as f32).collect();
+    let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
+    console.say(&format!("mean elbo {mean:.4} nats a row"));
+    let names = ["elbo".to_string()];
+    let rows = Rows { values: &values, n_columns: 1, names: Some(&names) };
+    deliver("scores", rows, args.to.out.as_deref(), console)
+}
+
+/// Writes the rows and reports what was written.
+fn deliver(what: &str, rows: Rows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
+    outputs::rows(rows, out, console)?;
+    let n = rows.values.len() / rows.n_columns.max(1);
+    console.say(&format!(
+        "{what} of {}, {}",
+        words::counted(n, "row"),
+        words::counted(rows.n_columns, "column")
+    ));
+    if !console.json {
+        return Ok(Outcome::Done);
+    }
+    let mut object = json!({"rows": n, "columns": rows.n_columns});
+    match out {
+        Some(out) => object["out"] = json!(out.display().to_string()),
+        None if rows.n_columns == 1 => object[what] = json!(rows.values),
+        None => object[what] = json!(rows.values.chunks(rows.n_columns).collect::<Vec<_>>()),
+    }
+    if what == "scores" {
+        let sum: f64 = rows.values.iter().map(|&x| f64::from(x)).sum();
+        object["mean_elbo"] = json!(sum / n.max(1) as f64);
+    }
+    console.result(&object, "")?;
+    Ok(Outcome::Done)
+}

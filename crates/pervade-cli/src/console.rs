@@ -1,0 +1,73 @@
+//! Talk goes to stderr, data to stdout; nothing here can panic on a closed pipe.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use pervade::{Error, Result};
+use serde::Serialize;
+
+use crate::args::Common;
+
+/// Where a command speaks.
+pub(crate) struct Console {
+    /// One JSON object on stdout is wanted.
+    pub(crate) json: bool,
+    /// Only errors on stderr.
+    pub(crate) quiet: bool,
+}
+
+impl Console {
+    /// As the flags say.
+    pub(crate) fn new(common: &Common) -> Self {
+        Self { json: common.json, quiet: common.quiet }
+    }
+
+    /// Talk, unless told to be quiet.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.quiet {
+            self.always(text);
+        }
+    }
+
+    /// Talk that even a quiet run shows.
+    pub(crate) fn always(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Whether stderr is a terminal that wants moving bars.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// The error and what to do about it; on stdout too where JSON is expected there.
+    pub(crate) fn error(&self, error: &Error) {
+        self.always(&format!("error: {error}"));
+        if let Some(hint) = error.hint() {
+            self.always(&format!("hint: {hint}"));
+        }
+        if self.json {
+            let object = serde_json::json!({"error": error.to_string(), "hint": error.hint()});
+            let _ = writeln!(io::stdout().lock(), "{object}");
+        }
+    }
+
+    /// The result: the JSON object if asked for, else the text (none where it is talk already).
+    pub(crate) fn result(&self, value: &impl Serialize, text: &str) -> Result<()> {
+        if !self.json {
+            return if text.is_empty() { Ok(()) } else { self.data(|out| writeln!(out, "{text}")) };
+        }
+        let object = serde_json::to_string(value).map_err(io::Error::other);
+        self.data(|out| writeln!(out, "{}", object?))
+    }
+
+    /// Data on stdout.
+    pub(crate) fn data(
+        &self,
+        write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>,
+    ) -> Result<()> {
+        let mut out = io::BufWriter::new(io::stdout());
+        write(&mut out)
+            .and_then(|()| out.flush())
+            .map_err(|e| Error::io("write", Path::new("standard output"), e))
+    }
+}

@@ -1,0 +1,19 @@
+//! Ctrl-C: the first asks training to stop where it can be resumed, the second ends the process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Listens from now on. Where the system refuses, Ctrl-C ends the process as usual.
+pub(crate) fn listen() {
+    let _ = ctrlc::set_handler(|| {
+        if ASKED.swap(true, Ordering::SeqCst) {
+            std::process::exit(i32::from(crate::INTERRUPTED));
+        }
+    });
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}

@@ -1,0 +1,50 @@
+//! Output files: checked before long work, written beside their target and renamed.
+
+use std::io::Write;
+use std::path::Path;
+
+use pervade::data::{Assignments, OutputFormat, Rows, check_writable, write_atomically};
+use pervade::{Error, Result};
+use serde::Serialize;
+
+use crate::console::Console;
+
+/// Checks that every given path can be written; call it before long work.
+pub(crate) fn check(paths: &[Option<&Path>]) -> Result<()> {
+    paths.iter().copied().flatten().try_for_each(check_writable)
+}
+
+/// The same, and that the ending is one that tables are written in.
+pub(crate) fn check_table(path: Option<&Path>) -> Result<()> {
+    path.map_or(Ok(()), |path| OutputFormat::of(path).and_then(|_| check_writable(path)))
+}
+
+/// Rows to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
+pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+    match path {
+        Some(path) => rows.write(path),
+        None if console.json => Ok(()),
+        None => console.data(|out| rows.write_to(out, OutputFormat::Csv)),
+    }
+}
+
+/// Assignments to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
+pub(crate) fn assignments(found: Assignments<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+    match path {
+        Some(path) => found.write(path),
+        None if console.json => Ok(()),
+        None => console.data(|out| found.write_to(out, OutputFormat::Csv)),
+    }
+}
+
+/// A JSON file, indented for people.
+pub(crate) fn json(value: &impl Serialize, path: &Path) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| Error::io("write", path, std::io::Error::other(e)))?;
+    write_atomically(path, |out| writeln!(out, "{text}"))
+}
+
+/// The file's name alone, for messages and records that travel.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,183 @@
+//! Pictures: grids of images, and points in a plane, as PNG files.
+
+use std::path::Path;
+
+use pervade::Result;
+use pervade::data::{ImageShape, PrepareKind, write_atomically};
+use pervade::model::Metadata;
+
+/// Red, green, blue.
+pub(crate) type Colour = [u8; 3];
+
+/// The page behind the pictures.
+pub(crate) const PAPER: Colour = [250, 249, 246];
+const GREY: Colour = [130, 128, 124];
+
+/// Twelve colours that tell clusters apart, then again from the first.
+pub(crate) const COLOURS: [Colour; 12] = [
+    [46, 107, 196],
+    [224, 122, 38],
+    [58, 150, 82],
+    [200, 54, 62],
+    [128, 84, 176],
+    [140, 92, 72],
+    [222, 110, 176],
+    [108, 108, 112],
+    [168, 164, 32],
+    [36, 168, 184],
+    [20, 60, 110],
+    [240, 180, 60],
+];
+
+/// A page to draw on.
+pub(crate) struct Canvas {
+    width: usize,
+    height: usize,
+    pixels: Vec<Colour>,
+}
+
+impl Canvas {
+    /// An empty page.
+    pub(crate) fn new(width: usize, height: usize) -> Self {
+        Self { width, height, pixels: vec![PAPER; width * height] }
+    }
+
+    /// One pixel; outside the page nothing happens.
+    pub(crate) fn dot(&mut self, x: usize, y: usize, colour: Colour) {
+        if x < self.width && y < self.height {
+            self.pixels[y * self.width + x] = colour;
+        }
+    }
+
+    /// A filled rectangle.
+    pub(crate) fn fill(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
+        for row in y..y + height {
+            (x..x + width).for_each(|column| self.dot(column, row, colour));
+        }
+    }
+
+    /// A row of the data as an image, each pixel enlarged `scale` times.
+    pub(crate) fn image(
+        &mut self,
+        x: usize,
+        y: usize,
+        scale: usize,
+        shape: ImageShape,
+        row: &[f32],
+        tone: Tone,
+    ) {
+        for i in 0..shape.height {
+            for j in 0..shape.width {
+                let at = (i * shape.width + j) * shape.channels;
+                let colour = match row[at..at + shape.channels] {
+                    [r, g, b] => [tone.of(r), tone.of(g), tone.of(b)],
+                    [grey, ..] => [tone.of(grey); 3],
+                    [] => PAPER,
+                };
+                self.fill(x + j * scale, y + i * scale, scale, scale, colour);
+            }
+        }
+    }
+
+    /// A number in small type, its right end at `x`.
+    pub(crate) fn number(&mut self, x: usize, y: usize, scale: usize, number: usize) {
+        // Three by five dots a digit, a bit each, top left first.
+        const DIGITS: [u16; 10] =
+            [0o75557, 0o26227, 0o71747, 0o71717, 0o55711, 0o74717, 0o74757, 0o71222, 0o75757, 0o75717];
+        let digits: Vec<u32> = number.to_string().chars().filter_map(|c| c.to_digit(10)).collect();
+        let width = digits.len() * 4 * scale;
+        let left = x.saturating_sub(width);
+        for (place, &digit) in digits.iter().enumerate() {
+            for dot in (0..15).filter(|dot| DIGITS[digit as usize] >> (14 - dot) & 1 == 1) {
+                let (i, j) = (dot / 3, dot % 3);
+                self.fill(left + (place * 4 + j) * scale, y + i * scale, scale, scale, GREY);
+            }
+        }
+    }
+
+    /// Writes the page; the file appears whole or not at all.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        write_atomically(path, |out| {
+            let mut encoder = png::Encoder::new(out, self.width as u32, self.height as u32);
+            encoder.set_color(png::ColorType::Rgb);
+            encoder.set_depth(png::BitDepth::Eight);
+            let mut writer = encoder.write_header().map_err(std::io::Error::other)?;
+            writer.write_image_data(self.pixels.as_flattened()).map_err(std::io::Error::other)?;
+            writer.finish().map_err(std::io::Error::other)
+        })
+    }
+}
+
+/// From values to brightness.
+#[derive(Clone, Copy)]
+pub(crate) struct Tone {
+    low: f32,
+    high: f32,
+    /// Dark ink on light paper, for writing that is stored light on dark.
+    ink: bool,
+}
+
+impl Tone {
+    /// The range of the data behind a model, from its preparation or else from the rows at hand.
+    pub(crate) fn of_model(about: &Metadata, rows: &[f32]) -> Self {
+        let (low, high) = match about.preparation.kind() {
+            PrepareKind::UnitRange => {
+                let low = about.preparation.shift().first().copied().unwrap_or(0.0);
+                (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
+            }
+            PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
+            _ => rows
+                .iter()
+                .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x))),
+        };
+        Self { low, high, ink: false }
+    }
+
+    /// The same with ink and paper exchanged.
+    pub(crate) fn as_ink(self) -> Self {
+        Self { ink: true, ..self }
+    }
+
+    fn of(self, value: f32) -> u8 {
+        let share = ((value - self.low) / (self.high - self.low).max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
+        (255.0 * if self.ink { 1.0 - share } else { share }) as u8
+    }
+}
+
+/// Enlargement that makes a picture about this many pixels high.
+const PICTURE_HEIGHT: usize = 40;
+
+/// Blocks of pictures: one line a cluster with its number before it, and in it groups of pictures
+/// with a gap between the groups. Rows are indexed as `lines[line][group]`, each `[n, D]`.
+pub(crate) fn grid(shape: ImageShape, lines: &[(Option<usize>, Vec<Vec<f32>>)], tone: Tone) -> Canvas {
+    let scale = (PICTURE_HEIGHT / shape.height).max(1);
+    let (width, height, d) =
+        (shape.width * scale, shape.height * scale, shape.width * shape.height * shape.channels);
+    let (pad, gap) = (3, 22);
+    let margin = 14;
+    let left = margin + if lines.iter().any(|(number, _)| number.is_some()) { 34 } else { 0 };
+    let length = |groups: &[Vec<f32>]| {
+        let pictures: usize = groups.iter().map(|rows| rows.len() / d).sum();
+        pictures * (width + pad) + groups.len().saturating_sub(1) * gap
+    };
+    let longest = lines.iter().map(|(_, groups)| length(groups)).max().unwrap_or(0);
+    let mut canvas = Canvas::new(
+        left + longest + margin - pad.min(longest),
+        2 * margin + lines.len() * (height + pad) - pad,
+    );
+    for (line, (number, groups)) in lines.iter().enumerate() {
+        let y = margin + line * (height + pad);
+        if let Some(number) = number {
+            canvas.number(left - 10, y + (height / 2).saturating_sub(6), 2, *number);
+        }
+        let mut x = left;
+        for rows in groups {
+            for row in rows.chunks_exact(d) {
+                canvas.image(x, y, scale, shape, row, tone);
+                x += width + pad;
+            }
+            x += gap;
+        }
+    }
+    canvas
+}

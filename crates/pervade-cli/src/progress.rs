@@ -1,0 +1,324 @@
+//! The listener of a fit: bars on a terminal, plain lines elsewhere, a log file, timings, and when to
+//! write a checkpoint. The library never reads the clock; this does.
+
+use std::fs::File;
+use std::io::{LineWriter, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use pervade::config::CheckedSettings;
+use pervade::train::{Control, Event, Observer, Stage};
+use pervade::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::{interrupt, words};
+
+/// Plain lines come at most this often.
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
+
+/// What a fit's listener needs to know beforehand.
+pub(crate) struct Plan {
+    /// Save after this long; none where there is no checkpoint folder.
+    pub(crate) save_every: Option<Duration>,
+    /// Rows a step of pretraining and of joint training.
+    batches: [usize; 2],
+    restarts: usize,
+}
+
+impl Plan {
+    /// The plan of a fit with these settings.
+    pub(crate) fn new(settings: &CheckedSettings, save_every: Option<Duration>) -> Self {
+        let batches = [settings.pretrain_batch, settings.batch];
+        Self { save_every, batches, restarts: settings.settings.restarts }
+    }
+}
+
+/// The listener.
+pub(crate) struct Progress<'c> {
+    console: &'c Console,
+    plan: Plan,
+    log: Option<LineWriter<File>>,
+    started: Instant,
+    last_save: Instant,
+    last_line: Instant,
+    stage: Option<Running>,
+    bar: Option<ProgressBar>,
+    told_to_stop: bool,
+    spent: [Duration; 3],
+}
+
+/// The stage that is under way.
+struct Running {
+    stage: Stage,
+    title: String,
+    since: Instant,
+    epochs: usize,
+    steps: usize,
+    batch: usize,
+    /// Epochs done before this start and now.
+    resumed: usize,
+    epoch: usize,
+    /// Loss or ELBO, and live clusters, in words.
+    figure: String,
+    clusters: String,
+}
+
+impl Running {
+    /// Share of the stage that is done and the time that is left, from the pace since its start.
+    fn left(&self, steps_done: usize) -> Option<Duration> {
+        let done = (self.epoch - self.resumed) * self.steps + steps_done;
+        let all = (self.epochs - self.resumed) * self.steps;
+        (done > 0).then(|| self.since.elapsed().mul_f64(all.saturating_sub(done) as f64 / done as f64))
+    }
+
+    fn rows_a_second(&self, steps_done: usize) -> usize {
+        let rows = ((self.epoch - self.resumed) * self.steps + steps_done) * self.batch;
+        (rows as f64 / self.since.elapsed().as_secs_f64().max(1e-9)) as usize
+    }
+
+    fn message(&self) -> String {
+        [self.figure.as_str(), self.clusters.as_str()]
+            .into_iter()
+            .filter(|s| !s.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+impl<'c> Progress<'c> {
+    /// A listener; the log file is made now, so that a bad path fails early.
+    pub(crate) fn new(
+        console: &'c Console,
+        plan: Plan,
+        log: Option<&Path>,
+        started: Instant,
+    ) -> Result<Self> {
+        let open = |path: &Path| File::create(path).map_err(|e| Error::io("create", path, e));
+        let now = Instant::now();
+        Ok(Self {
+            console,
+            plan,
+            log: log.map(open).transpose()?.map(LineWriter::new),
+            started,
+            last_save: now,
+            last_line: now,
+            stage: None,
+            bar: None,
+            told_to_stop: false,
+            spent: [Duration::ZERO; 3],
+        })
+    }
+
+    /// Time spent in pretraining, starting the mixture and joint training, all restarts together.
+    pub(crate) fn spent(&self) -> [Duration; 3] {
+        self.spent
+    }
+
+    /// A line of talk that does not disturb the bar.
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.console.say(text)),
+            None => self.console.say(text),
+        }
+    }
+
+    fn begin(&mut self, restart: usize, stage: Stage, phase: &str, epochs: usize, done: usize, steps: usize) {
+        self.end(false);
+        let of = if self.plan.restarts > 1 {
+            format!("restart {} of {}: ", restart + 1, self.plan.restarts)
+        } else {
+            String::new()
+        };
+        let title = match stage {
+            Stage::Pretrain if phase != "auto-encoder" => format!("{of}{}, {phase}", stage.name()),
+            _ => format!("{of}{}", stage.name()),
+        };
+        let batch = self.plan.batches[usize::from(stage == Stage::Joint)];
+        if done > 0 {
+            self.say(&format!("{title}: resuming after epoch {done} of {epochs}"));
+        }
+        self.last_line = Instant::now();
+        if !self.console.quiet && self.console.is_terminal() {
+            self.bar = Some(new_bar(&title, (epochs * steps * batch) as u64, (done * steps * batch) as u64));
+        }
+        let (figure, clusters) = (String::new(), String::new());
+        let since = Instant::now();
+        let running = Running {
+            stage,
+            title,
+            since,
+            epochs,
+            steps,
+            batch,
+            resumed: done,
+            epoch: done,
+            figure,
+            clusters,
+        };
+        self.stage = Some(running);
+    }
+
+    fn end(&mut self, tell: bool) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        let Some(running) = self.stage.take() else { return };
+        let took = running.since.elapsed();
+        self.spent[running.stage as usize] += took;
+        if tell {
+            let message = running.message();
+            let message = if message.is_empty() { message } else { format!(", {message}") };
+            self.console.say(&format!("{}: {}{message}", running.title, words::duration(took)));
+        }
+    }
+
+    /// Shows where the stage stands.
+    fn show(&mut self, steps_done: usize) {
+        let Some(running) = &self.stage else { return };
+        if let Some(bar) = &self.bar {
+            bar.set_position(((running.epoch * running.steps + steps_done) * running.batch) as u64);
+            bar.set_message(running.message());
+        } else if self.last_line.elapsed() >= BETWEEN_LINES {
+            self.last_line = Instant::now();
+            let left = running
+                .left(steps_done)
+                .map_or(String::new(), |left| format!(", about {} left", words::duration(left)));
+            let message = running.message();
+            let comma = if message.is_empty() { "" } else { ", " };
+            self.console.say(&format!(
+                "{}: epoch {} of {}{comma}{message}, {} rows/s{left}",
+                running.title,
+                (running.epoch + usize::from(steps_done > 0)).min(running.epochs),
+                running.epochs,
+                words::count(running.rows_a_second(steps_done)),
+            ));
+        }
+    }
+
+    /// What the library should do after an epoch.
+    fn after_epoch(&mut self) -> Control {
+        if interrupt::asked() {
+            return Control::Stop;
+        }
+        match self.plan.save_every {
+            Some(every) if self.last_save.elapsed() >= every => Control::Save,
+            _ => Control::Continue,
+        }
+    }
+
+    /// What it should do in the middle of one: with a checkpoint folder the epoch is finished first,
+    /// so that nothing of it is lost.
+    fn during_epoch(&mut self) -> Control {
+        if !interrupt::asked() {
+            return Control::Continue;
+        }
+        if self.plan.save_every.is_none() {
+            return Control::Stop;
+        }
+        if !self.told_to_stop {
+            self.told_to_stop = true;
+            self.say("stopping after this epoch to leave a checkpoint; Ctrl-C again stops at once");
+        }
+        Control::Continue
+    }
+
+    fn write_log(&mut self, event: &Event<'_>) {
+        let Some(log) = &mut self.log else { return };
+        let Some(Value::Object(mut entry)) = described(event) else { return };
+        let seconds = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+        entry.insert("seconds".to_string(), json!(seconds));
+        // A full disk must not end a run of hours for its log.
+        if writeln!(log, "{}", Value::Object(entry)).is_err() {
+            self.log = None;
+            self.console.always("warning: the log cannot be written any more");
+        }
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        self.write_log(event);
+        match *event {
+            Event::StageStarted { restart, stage, phase, epochs, done, steps } => {
+                self.begin(restart, stage, phase, epochs, done, steps);
+            }
+            Event::Steps { done } => {
+                self.show(done);
+                return self.during_epoch();
+            }
+            Event::Pretrained(_, epoch) => {
+                self.epoch_ended(epoch.epoch, format!("loss {:.3}", epoch.loss));
+                return self.after_epoch();
+            }
+            Event::Trained(_, epoch) => {
+                self.epoch_ended(epoch.epoch, format!("elbo {:.3}", epoch.elbo));
+                return self.after_epoch();
+            }
+            Event::Scored(_, scores) => {
+                if let Some(running) = &mut self.stage {
+                    running.clusters =
+                        format!("{} of {} clusters live", scores.live_clusters, scores.clusters);
+                }
+                self.show(0);
+            }
+            Event::StageEnded { .. } => self.end(true),
+            Event::Remark(_, remark) => self.say(&format!("note: {remark}")),
+            Event::Saved => self.last_save = Instant::now(),
+        }
+        Control::Continue
+    }
+}
+
+impl Progress<'_> {
+    fn epoch_ended(&mut self, epoch: usize, figure: String) {
+        if let Some(running) = &mut self.stage {
+            running.epoch = epoch;
+            running.figure = figure;
+        }
+        self.show(0);
+    }
+}
+
+/// A bar that counts rows; a spinner where the length is not known.
+fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
+    let bar = if rows == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(rows).with_position(done) };
+    let template = match rows {
+        0 => "{prefix}  {spinner} {elapsed}  {msg}",
+        _ => "{prefix}  {bar:24} {percent:>3}%  {rate}, {eta} left  {msg}",
+    };
+    // The template is a constant of ours; the plain bar is as good an answer to a mistake in it.
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+        let _ = write!(text, "{} rows/s", words::count(state.per_sec() as usize));
+    };
+    bar.set_style(style.with_key("rate", rate).progress_chars("━╸ "));
+    bar.set_prefix(title.to_string());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar.reset_eta();
+    bar
+}
+
+/// An event as the log keeps it; steps are too many to keep.
+fn described(event: &Event<'_>) -> Option<Value> {
+    Some(match event {
+        Event::StageStarted { restart, stage, phase, epochs, done, .. } => {
+            json!({"event": "stage-started", "restart": restart, "stage": stage, "phase": phase, "epochs": epochs, "done": done})
+        }
+        Event::Steps { .. } => return None,
+        Event::Pretrained(restart, epoch) => {
+            json!({"event": "pretrained", "restart": restart, "phase": epoch.phase, "epoch": epoch.epoch, "loss": epoch.loss})
+        }
+        Event::Trained(restart, epoch) => json!({
+            "event": "trained", "restart": restart, "epoch": epoch.epoch, "elbo": epoch.elbo,
+            "terms": epoch.terms, "learning_rate": epoch.learning_rate
+        }),
+        Event::Scored(restart, scores) => json!({"event": "scored", "restart": restart, "scores": scores}),
+        Event::StageEnded { restart, stage } => {
+            json!({"event": "stage-ended", "restart": restart, "stage": stage})
+        }
+        Event::Remark(restart, text) => json!({"event": "remark", "restart": restart, "text": text}),
+        Event::Saved => json!({"event": "saved"}),
+    })
+}

@@ -1,0 +1,295 @@
+//! What a fit ends with: one object for machines, a record that travels, and a page for people.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pervade::compute::Likelihood;
+use pervade::config::Clusters;
+use pervade::data::{Labels, PrepareKind};
+use pervade::metrics::Contingency;
+use pervade::model::Metadata;
+use pervade::record::{RestartRecord, StateScores};
+use pervade::{Fit, Result};
+use serde::Serialize;
+
+use crate::{outputs, words};
+
+/// Seconds of every part of a fit.
+#[derive(Serialize, Clone, Copy)]
+pub(crate) struct Seconds {
+    pub(crate) read: f64,
+    pub(crate) pretrain: f64,
+    pub(crate) init: f64,
+    pub(crate) train: f64,
+    pub(crate) total: f64,
+}
+
+impl Seconds {
+    /// From the time of reading, the stages, and the start of all.
+    pub(crate) fn new(read: Duration, stages: [Duration; 3], started: Instant) -> Self {
+        let round = |time: Duration| (time.as_secs_f64() * 1e3).round() / 1e3;
+        let [pretrain, init, train] = stages.map(round);
+        Self { read: round(read), pretrain, init, train, total: round(started.elapsed()) }
+    }
+}
+
+/// Agreement with labels.
+#[derive(Serialize, Clone, Copy)]
+pub(crate) struct LabelScores {
+    pub(crate) accuracy: f64,
+    pub(crate) nmi: f64,
+    pub(crate) ari: f64,
+}
+
+impl LabelScores {
+    /// Scores clusters against labels.
+    pub(crate) fn new(clusters: &[u32], labels: &Labels) -> Result<Self> {
+        let table = Contingency::new(clusters, labels.ids())?;
+        Ok(Self { accuracy: table.accuracy(), nmi: table.nmi(), ari: table.ari() })
+    }
+
+    /// `accuracy 95.1 %, NMI 0.893, ARI 0.897`.
+    pub(crate) fn words(&self) -> String {
+        format!("accuracy {}, NMI {:.3}, ARI {:.3}", words::percent(self.accuracy), self.nmi, self.ari)
+    }
+}
+
+/// `fit --json`.
+#[derive(Serialize)]
+pub(crate) struct FitReport<'f> {
+    pub(crate) model: String,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    elbo: Option<f64>,
+    clusters: usize,
+    components: usize,
+    occupancy: &'f [u64],
+    pub(crate) seconds: Seconds,
+    peak_memory_bytes: Option<u64>,
+    scores: Option<&'f StateScores>,
+    stability: Option<f64>,
+    chosen: usize,
+    restarts: Vec<RestartReport<'f>>,
+    #[serde(flatten)]
+    pub(crate) labelled: Option<LabelScores>,
+}
+
+/// One restart of it.
+#[derive(Serialize)]
+struct RestartReport<'f> {
+    restart: usize,
+    elbo: Option<f64>,
+    kept_epoch: Option<usize>,
+    scores: Option<&'f StateScores>,
+    remarks: &'f [String],
+    #[serde(flatten)]
+    labelled: Option<LabelScores>,
+}
+
+impl<'f> FitReport<'f> {
+    /// Gathers it; labels, if any, score every restart.
+    pub(crate) fn new(fit: &'f Fit, out: &Path, labels: Option<&Labels>, seconds: Seconds) -> Result<Self> {
+        let score = |clusters: &[u32]| labels.map(|labels| LabelScores::new(clusters, labels)).transpose();
+        let mut restarts = Vec::new();
+        for (record, clusters) in fit.restarts.iter().zip(&fit.assignments) {
+            restarts.push(RestartReport {
+                restart: record.restart,
+                elbo: record.elbo(),
+                kept_epoch: record.kept_state().map(|state| state.epoch),
+                scores: record.kept_state(),
+                remarks: &record.remarks,
+                labelled: score(clusters)?,
+            });
+        }
+        let about = fit.model.metadata();
+        Ok(Self {
+            model: out.display().to_string(),
+            rows: about.n_rows,
+            columns: about.n_columns,
+            elbo: about.record.elbo(),
+            clusters: about.n_clusters,
+            components: about.n_components,
+            occupancy: &about.occupancy,
+            seconds,
+            peak_memory_bytes: peak_memory(),
+            scores: about.record.kept_state(),
+            stability: fit.stability,
+            chosen: fit.chosen,
+            labelled: restarts[fit.chosen].labelled,
+            restarts,
+        })
+    }
+}
+
+/// The run record: what was asked, where it ran, what happened, how it ended.
+#[derive(Serialize)]
+pub(crate) struct RunRecord<'f> {
+    pub(crate) command: String,
+    pub(crate) version: &'static str,
+    pub(crate) device: String,
+    pub(crate) threads: usize,
+    pub(crate) data: String,
+    pub(crate) result: FitReport<'f>,
+    pub(crate) settings: &'f pervade::config::Settings,
+    pub(crate) preparation: String,
+    pub(crate) likelihood: Likelihood,
+    pub(crate) data_checksum: &'f str,
+    pub(crate) history: &'f [RestartRecord],
+}
+
+/// The command as typed, with paths cut down to file names.
+pub(crate) fn travelling_command(args: &[OsString]) -> String {
+    let name = |text: &str| outputs::name_of(Path::new(text));
+    let cut = |arg: &OsString| {
+        let text = arg.to_string_lossy();
+        let text = match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => format!("{flag}={}", name(value)),
+            _ if text.contains(std::path::MAIN_SEPARATOR) => name(&text),
+            _ => text.into_owned(),
+        };
+        if text.contains(char::is_whitespace) { format!("'{text}'") } else { text }
+    };
+    args.iter().map(cut).collect::<Vec<_>>().join(" ")
+}
+
+/// The most memory the process ever held, where the system tells.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// The preparation in words.
+pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
+    match kind {
+        PrepareKind::None => "used as they are",
+        PrepareKind::UnitRange => "scaled to [0, 1]",
+        PrepareKind::Standardise => "every column standardised",
+        PrepareKind::RowNorm => "every row scaled to one length",
+    }
+}
+
+/// The likelihood in words.
+pub(crate) fn likelihood_words(likelihood: Likelihood) -> String {
+    match likelihood {
+        Likelihood::Bernoulli => "bernoulli".to_string(),
+        Likelihood::Gaussian => "gaussian with a variance for every value".to_string(),
+        Likelihood::GaussianFixed { variance } => format!("gaussian with variance {variance}"),
+    }
+}
+
+/// Sizes of the clusters as small bars.
+pub(crate) fn occupancy_bars(occupancy: &[u64]) -> String {
+    const SHOWN: usize = 40;
+    let largest = occupancy.iter().copied().max().unwrap_or(0);
+    let rows: u64 = occupancy.iter().sum();
+    let mut text = String::new();
+    for (cluster, &n) in occupancy.iter().enumerate().take(SHOWN) {
+        let share = words::percent(n as f64 / rows.max(1) as f64);
+        let bar = words::bar(n, largest, 24);
+        text.push_str(&format!("  {cluster:>3}  {:>9}  {share:>7}  {bar}\n", words::count(n as usize)));
+    }
+    if occupancy.len() > SHOWN {
+        text.push_str(&format!("  ... and {} more\n", occupancy.len() - SHOWN));
+    }
+    text
+}
+
+/// The end of a fit, in words.
+pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &Path) -> String {
+    let about = fit.model.metadata();
+    let mut text = format!("\n{}\n\n", found(about));
+    text.push_str("  cluster    rows    share\n");
+    text.push_str(&occupancy_bars(&about.occupancy));
+    text.push_str(&format!(
+        "\nData: {} x {}, {}.",
+        words::counted(about.n_rows, "row"),
+        words::counted(about.n_columns, "column"),
+        decided(about)
+    ));
+    if let Some(scores) = &report.scores {
+        text.push_str(&format!("\n{}", quality(scores)));
+    }
+    if let (Some(stability), n) = (fit.stability, fit.restarts.len()) {
+        let kept = fit.chosen + 1;
+        text.push_str(&format!("\nRestarts: {n}, kept number {kept}; they agree with each other by {stability:.3} (mean ARI; 1 is perfect)."));
+    }
+    if let Some(scores) = &report.labelled {
+        text.push_str(&format!("\nAgainst the labels (which training never saw): {}.", scores.words()));
+    }
+    for remark in &about.record.remarks {
+        text.push_str(&format!("\nNote: {remark}."));
+    }
+    let memory = report
+        .peak_memory_bytes
+        .map_or(String::new(), |n| format!(", at most {} of memory", words::bytes(n)));
+    text.push_str(&format!(
+        "\nTook {}{memory}.\n",
+        words::duration(Duration::from_secs_f64(report.seconds.total))
+    ));
+    let (model, data) = (&report.model, data.display());
+    text.push_str(&format!(
+        "\nWrote {model}. Next:\n  pervade assign {model} {data} > clusters.csv    the cluster of every row\n"
+    ));
+    text.push_str(&match about.image {
+        Some(_) => format!("  pervade generate {model} --out new.png    new pictures of every cluster\n"),
+        None => format!("  pervade generate {model} --out new.csv    new rows of every cluster\n"),
+    });
+    text.push_str(&format!("  pervade inspect {model}    how it was made and how it went"));
+    text
+}
+
+/// What was found, in one sentence.
+pub(crate) fn found(about: &Metadata) -> String {
+    let k = words::counted(about.n_clusters, "cluster");
+    let made = match about.n_components {
+        c if c == about.n_clusters => "one component each".to_string(),
+        c => format!("made of {c} components"),
+    };
+    match about.settings.clusters {
+        Clusters::Auto => format!("Found {k}, {made}; the number was found, not given."),
+        Clusters::Fixed(_) => format!("Found {k}, {made}."),
+    }
+}
+
+/// What was decided about the data and why.
+pub(crate) fn decided(about: &Metadata) -> String {
+    let why = |given: bool| if given { "as asked" } else { "decided from the data" };
+    let prepared = why(about.settings.prepare.is_some());
+    let family = why(about.settings.likelihood != pervade::config::LikelihoodKind::Auto);
+    let preparation = preparation_words(about.preparation.kind());
+    format!("{preparation} ({prepared}); likelihood {} ({family})", likelihood_words(about.likelihood))
+}
+
+/// The label-free scores, in words.
+pub(crate) fn quality(scores: &StateScores) -> String {
+    let when = match scores.epoch {
+        0 => "the start, which joint training did not improve".to_string(),
+        n => format!("after epoch {n} of joint training"),
+    };
+    let live = match scores.live_clusters {
+        n if n < scores.clusters => format!(
+            "\nWarning: only {n} of {} clusters hold half a percent of the rows or more: ask for fewer clusters, or try `--restarts 5`.",
+            scores.clusters
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "Without labels: modularity {:.3} (above 0.5 is clear structure), silhouette {:.3}, {} natural communities.\nKept: {when}.{live}",
+        scores.modularity, scores.silhouette, scores.natural_clusters
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_travel_without_paths() {
+        let args =
+            ["/usr/bin/pervade", "fit", "/data/x.csv", "--out=/tmp/m.pervade", "--hidden", "5,5", "my file"];
+        let command = travelling_command(&args.map(OsString::from));
+        assert_eq!(command, "pervade fit x.csv --out=m.pervade --hidden 5,5 'my file'");
+    }
+}

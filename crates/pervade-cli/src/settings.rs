@@ -1,0 +1,262 @@
+//! Settings from three layers: the recipe's values, a configuration file, the flags.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pervade::compute::Gamma;
+use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, PretrainKind, Recipe, Settings};
+use pervade::data::PrepareKind;
+use pervade::{Error, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+const FINE: &str = "Fine tuning";
+
+/// One flag for every field of [`Settings`], by the same name; absent where it was not typed.
+#[derive(Args, Serialize, Default)]
+pub(crate) struct SettingFlags {
+    /// Number of clusters, or `auto` to find it
+    #[arg(long, short = 'k', value_name = "K|auto")]
+    clusters: Option<Clusters>,
+    /// Named set of values for all settings below
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Recipe>(&["robust", "paper"]))]
+    recipe: Option<Recipe>,
+    /// Mixture components; more than clusters are grouped into them
+    #[arg(long, value_name = "C")]
+    components: Option<usize>,
+    /// How the data are brought to scale
+    #[arg(long, value_name = "HOW", value_parser = one_of::<PrepareKind>(&["none", "unit", "standardise", "row-norm"]))]
+    prepare: Option<PrepareKind>,
+    /// Family of p(x|z); `auto` is bernoulli for data in [0, 1]
+    #[arg(long, value_name = "FAMILY", value_parser = one_of::<LikelihoodKind>(&["auto", "bernoulli", "gaussian", "gaussian-fixed"]))]
+    likelihood: Option<LikelihoodKind>,
+    /// Treatment of q(c|x): the closed form, or the paper's sample
+    #[arg(long, value_name = "HOW", value_parser = one_of::<Gamma>(&["exact", "sampled"]))]
+    gamma: Option<Gamma>,
+    /// Epochs of pretraining
+    #[arg(long, value_name = "E")]
+    pretrain_epochs: Option<usize>,
+    /// Epochs of joint training
+    #[arg(long, value_name = "E")]
+    epochs: Option<usize>,
+    /// Models trained from different starts; one is kept, without labels
+    #[arg(long, value_name = "R")]
+    restarts: Option<usize>,
+    /// The seed of every random number: the same seed gives the same file
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Latent columns
+    #[arg(long, value_name = "J", help_heading = FINE)]
+    latents: Option<usize>,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them
+    #[arg(long, value_name = "W,W,..", value_delimiter = ',', help_heading = FINE)]
+    hidden: Option<Vec<usize>>,
+    /// Rows a step of joint training
+    #[arg(long, value_name = "B", help_heading = FINE)]
+    batch: Option<usize>,
+    /// Monte-Carlo samples of z a row
+    #[arg(long, value_name = "L", help_heading = FINE)]
+    samples: Option<usize>,
+    /// The variance of `gaussian-fixed`
+    #[arg(long, value_name = "V", help_heading = FINE)]
+    noise_variance: Option<f32>,
+    /// How to pretrain
+    #[arg(long, value_name = "HOW", help_heading = FINE, value_parser = one_of::<PretrainKind>(&["end-to-end", "stacked"]))]
+    pretrain: Option<PretrainKind>,
+    /// Epochs a layer of stacked pretraining
+    #[arg(long, value_name = "E", help_heading = FINE)]
+    layer_epochs: Option<usize>,
+    /// Dropout rate of stacked pretraining
+    #[arg(long, value_name = "P", help_heading = FINE)]
+    dropout: Option<f32>,
+    /// Rows a step of pretraining
+    #[arg(long, value_name = "B", help_heading = FINE)]
+    pretrain_batch: Option<usize>,
+    /// Adam's learning rate in pretraining
+    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    pretrain_learning_rate: Option<f32>,
+    /// Starts of k-means and EM; the best likelihood is kept
+    #[arg(long, value_name = "N", help_heading = FINE)]
+    mixture_starts: Option<usize>,
+    /// Neighbours of each row in the graph
+    #[arg(long, value_name = "N", help_heading = FINE)]
+    neighbours: Option<usize>,
+    /// Rows in the graph at the most; above, a uniform sample
+    #[arg(long, value_name = "N", help_heading = FINE)]
+    graph_rows: Option<usize>,
+    /// Adam's learning rate for the networks
+    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    learning_rate: Option<f32>,
+    /// Adam's learning rate for the mixture
+    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    mixture_learning_rate: Option<f32>,
+    /// Factor on both learning rates every `--decay-every` epochs
+    #[arg(long, value_name = "F", help_heading = FINE)]
+    decay: Option<f32>,
+    /// Epochs between decays
+    #[arg(long, value_name = "E", help_heading = FINE)]
+    decay_every: Option<usize>,
+    /// The learning rates never fall below this
+    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    learning_rate_floor: Option<f32>,
+    /// Adam's epsilon in joint training
+    #[arg(long, value_name = "X", help_heading = FINE)]
+    epsilon: Option<f32>,
+    /// The label-free score that chooses between restarts
+    #[arg(long, value_name = "SCORE", help_heading = FINE, value_parser = one_of::<Choice>(&["modularity", "elbo"]))]
+    choose: Option<Choice>,
+    /// Which state of a run becomes the model
+    #[arg(long, value_name = "STATE", help_heading = FINE, value_parser = one_of::<Keep>(&["best", "last"]))]
+    keep: Option<Keep>,
+}
+
+/// A parser that lists the names in help, completions and suggestions.
+fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = Error> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|text: String| text.parse::<T>())
+}
+
+impl SettingFlags {
+    /// The settings: recipe, then file, then flags.
+    pub(crate) fn resolve(&self, config: Option<&Path>) -> Result<Settings> {
+        let flags = typed(self)?;
+        let file = config.map(read_config).transpose()?.unwrap_or_default();
+        let wanted = |key: &str| flags.get(key).or_else(|| file.get(key)).cloned();
+        let place = config.map(|path| path.display().to_string()).unwrap_or_default();
+        let recipe = match wanted("recipe") {
+            Some(name) => serde_json::from_value(name).map_err(|e| bad_key(&place, "recipe", &e))?,
+            None => Recipe::Robust,
+        };
+        let clusters = wanted("clusters").ok_or_else(|| {
+            Error::setting("clusters", "missing", "must be a whole number of at least 2, or `auto`")
+                .with_hint("add `--clusters 10`, or `--clusters auto` to find the number")
+        })?;
+        let clusters = serde_json::from_value(clusters).map_err(|e| bad_key(&place, "clusters", &e))?;
+        let mut layers = typed(&Settings::recipe(recipe, clusters))?;
+        // Key by key, so that the message about one of the wrong type names it.
+        for (key, value) in file {
+            layers.insert(key.clone(), value);
+            serde_json::from_value::<Settings>(Value::Object(layers.clone()))
+                .map_err(|e| bad_key(&place, &key, &e))?;
+        }
+        layers.extend(flags);
+        serde_json::from_value(Value::Object(layers))
+            .map_err(|e| Error::setting("flags", e, "cannot be used"))
+    }
+}
+
+/// What was set, as keys and values.
+fn typed(settings: &impl Serialize) -> Result<Map<String, Value>> {
+    match serde_json::to_value(settings) {
+        Ok(Value::Object(map)) => Ok(map.into_iter().filter(|(_, value)| !value.is_null()).collect()),
+        other => Err(Error::setting("settings", format!("{other:?}"), "must be numbers and names")),
+    }
+}
+
+/// The keys of a configuration file; `-` and `_` are the same.
+fn read_config(path: &Path) -> Result<Map<String, Value>> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let keys: Map<String, Value> = toml::from_str(&text)
+        .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
+    Ok(keys.into_iter().map(|(key, value)| (key.replace('-', "_"), value)).collect())
+}
+
+fn bad_key(place: &str, key: &str, error: &serde_json::Error) -> Error {
+    Error::data(place, format!("key `{key}`: {error}"))
+        .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`")
+}
+
+/// Adds to the help of every setting what it is when nothing is typed.
+pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
+    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0))).unwrap_or_default();
+    let (robust, paper) = (of(Recipe::Robust), of(Recipe::Paper));
+    let ids: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+    let fields = typed_fields();
+    ids.into_iter().filter(|id| id != "clusters" && fields.contains(id)).fold(fit, |fit, id| {
+        let shown = |values: &Map<String, Value>| match (id.as_str(), values.get(&id)) {
+            ("components", Some(_)) => "K".to_string(),
+            (_, None) => "from the data".to_string(),
+            (_, Some(value)) => short(value),
+        };
+        let (robust, paper) = (shown(&robust), shown(&paper));
+        let default = match robust == paper || id == "recipe" {
+            true => format!(" [default: {robust}]"),
+            false => format!(" [default: {robust}; paper: {paper}]"),
+        };
+        fit.mut_arg(id, |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.help(help + &default)
+        })
+    })
+}
+
+/// The names of all settings.
+fn typed_fields() -> Vec<String> {
+    match serde_json::to_value(Settings::recipe(Recipe::Robust, Clusters::Auto)) {
+        Ok(Value::Object(map)) => map.into_iter().map(|(key, _)| key).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A value as one would type it.
+pub(crate) fn short(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join(","),
+        // Settings are single precision: show them so.
+        Value::Number(n) if n.is_f64() => (n.as_f64().unwrap_or(f64::NAN) as f32).to_string(),
+        Value::Null => "from the data".to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The file `name` in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.
+pub(crate) fn default_model(data: &Path) -> PathBuf {
+    let name = data.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
+    PathBuf::from(format!("{}.pervade", if stem.is_empty() { "model" } else { stem }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_a_flag() {
+        let fit = crate::args::command().find_subcommand("fit").unwrap().clone();
+        let flags: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        let missing: Vec<String> =
+            typed_fields().into_iter().filter(|field| !flags.contains(field)).collect();
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn flags_override_the_file_and_the_file_the_recipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.toml");
+        std::fs::write(&file, "clusters = 7\nrecipe = \"paper\"\npretrain-epochs = 5\nbatch = 64\n").unwrap();
+        let flags = SettingFlags { batch: Some(32), ..Default::default() };
+        let settings = flags.resolve(Some(&file)).unwrap();
+        assert_eq!(settings.clusters, Clusters::Fixed(7));
+        assert_eq!((settings.components, settings.pretrain_epochs, settings.batch), (Some(7), Some(5), 32));
+        assert_eq!(settings.gamma, Gamma::Sampled);
+        for (text, named) in
+            [("colour = 3\n", "`colour`"), ("batch = \"many\"\n", "`batch`"), ("batch = \n", "batch")]
+        {
+            std::fs::write(&file, format!("clusters = 7\n{text}")).unwrap();
+            let error = SettingFlags::default().resolve(Some(&file)).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn models_are_named_after_the_data() {
+        assert_eq!(default_model(Path::new("/a/b.csv.gz")), Path::new("b.pervade"));
+        assert_eq!(default_model(Path::new("..")), Path::new("model.pervade"));
+    }
+}
