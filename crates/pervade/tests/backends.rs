@@ -236,7 +236,7 @@ fn likelihood_cases() -> Vec<Case> {
         let name = format!("{family:?} {b}x{d}x{samples}");
         cases.push(case(name, 1e-6, expected, move |cpu| {
             let (mut output, mut sums) = (output.clone(), cpu.sums(1).unwrap());
-            cpu.likelihood(family, &x, &mut output, &mut sums).unwrap();
+            cpu.likelihood(&[family], &x, &mut output, &mut sums).unwrap();
             let total = cpu.take_sums(&mut sums).unwrap()[0].reconstruction / b as f64;
             output.data.push((total * scale) as f32);
             output.data

@@ -75,7 +75,7 @@ fn holds_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_some_and(part_of_name);
         let after = line[at + word.len()..].chars().next().is_some_and(part_of_name);
-        !(before && word.starts_with(part_of_name)) && !(after && word.ends_with(part_of_name))
+        !(before && word.starts_with(part_of_name) || after && word.ends_with(part_of_name))
     })
 }
 
