@@ -162,7 +162,7 @@ impl Vade {
                     );
                 }
                 Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
-                    rows.extend_from_slice(&output[..d])
+                    rows.extend_from_slice(&output[..d]);
                 }
             }
             self.metadata.preparation.undo(&mut rows[start..]);
