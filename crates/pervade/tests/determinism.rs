@@ -171,7 +171,7 @@ fn checkpoints_of_other_runs_are_refused() {
     let (_folder, place) = interrupted();
     let refused = |data: &Dataset, settings: &Settings| {
         let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place));
-        let error = model.err().expect("must be refused");
+        let error = model.map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.hint().unwrap().contains("leave out `--resume`"), "{error}");
         error.to_string()
     };
@@ -192,7 +192,7 @@ fn broken_checkpoints_are_refused() {
     let attempt = || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
     for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
-        let error = attempt().err().expect("must be refused");
+        let error = attempt().map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.to_string().contains("not a whole checkpoint"), "{len} bytes: {error}");
     }
     let name = b"pervade-checkpoint-1";
@@ -200,7 +200,7 @@ fn broken_checkpoints_are_refused() {
     let mut other = bytes.clone();
     other[newer + name.len() - 1] = b'2';
     std::fs::write(&path, &other).unwrap();
-    let text = attempt().err().expect("must be refused").to_string();
+    let text = attempt().map(|bytes| bytes.len()).expect_err("must be refused").to_string();
     assert!(text.contains("`pervade-checkpoint-2`") && text.contains("`pervade-checkpoint-1`"), "{text}");
     std::fs::write(&path, &bytes).unwrap();
     assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));
