@@ -1,4 +1,6 @@
 //! Fits a file and prints scores: `fit_file DATA LABELS K [SEED] [key=value]`.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{ReadOptions, read};

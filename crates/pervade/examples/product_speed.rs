@@ -1,4 +1,6 @@
 //! Speed of the matrix products of one training step (784 columns, batch 100).
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
 use pervade::compute::cpu::{product::*, simd::Isa};
 use std::time::Instant;
 
@@ -6,7 +8,7 @@ fn main() {
     let b = 100;
     let layers =
         [[784, 500], [500, 500], [500, 2000], [2000, 20], [10, 2000], [2000, 500], [500, 500], [500, 784]];
-    for isa in [Isa::Avx512, Isa::Avx2] {
+    for isa in Isa::available() {
         let mut total = [0.0f64; 3];
         for [i, o] in layers {
             let x = vec![0.5f32; b * i];
@@ -28,7 +30,7 @@ fn main() {
             };
             let g = 2e-9 * (b * i * o) as f64;
             let t0 = time(0, &mut || {
-                product(isa, View::new(&x, b, i), View::new(&w, i, o), Epilogue::BiasRelu(&bias), &mut y)
+                product(isa, View::new(&x, b, i), View::new(&w, i, o), Epilogue::BiasRelu(&bias), &mut y);
             });
             let t1 = time(1, &mut || {
                 product(
@@ -37,10 +39,10 @@ fn main() {
                     View::new(&w, i, o).transposed(),
                     Epilogue::Mask(&x),
                     &mut dx,
-                )
+                );
             });
             let t2 = time(2, &mut || {
-                product(isa, View::new(&x, b, i).transposed(), View::new(&y, b, o), Epilogue::Store, &mut dw)
+                product(isa, View::new(&x, b, i).transposed(), View::new(&y, b, o), Epilogue::Store, &mut dw);
             });
             println!(
                 "{isa:?} {i}x{o}: forward {:.0} input {:.0} weight {:.0} GFLOP/s",

@@ -1,4 +1,6 @@
 //! Milliseconds of each part of a training step (784 columns, batch 100).
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
 use pervade::compute::{Cpu, Device};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;

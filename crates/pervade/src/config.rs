@@ -272,7 +272,7 @@ impl Settings {
         let pretrain_epochs = self
             .pretrain_epochs
             .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 200));
-        let epochs = self.epochs.unwrap_or_else(|| JOINT_EPOCHS);
+        let epochs = self.epochs.unwrap_or(JOINT_EPOCHS);
         Ok(CheckedSettings {
             batch: self.batch.min(n),
             pretrain_batch: self.pretrain_batch.min(n),
