@@ -43,20 +43,22 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+const EVERYWHERE: &str = "Everywhere";
+
 /// Flags of every command.
 #[derive(Args)]
 pub(crate) struct Common {
     /// Print one JSON object on stdout
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
     /// Say nothing on stderr but errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = EVERYWHERE)]
     pub(crate) quiet: bool,
     /// Threads to use; the result does not depend on it [default: all cores]
-    #[arg(long, global = true, value_name = "T")]
+    #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
     /// Where to compute
-    #[arg(long, global = true, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE", default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
     device: String,
 }
 
@@ -101,6 +103,14 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
+    /// The data as they must be typed again for another command.
+    pub(crate) fn typed(&self, path: &Path) -> String {
+        let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));
+        let labels = column.map_or(String::new(), |labels| format!(" --labels {labels}"));
+        let array = self.array.as_ref().map_or(String::new(), |array| format!(" --array {array}"));
+        format!("{}{labels}{array}", path.display())
+    }
+
     /// Reads the table at `path`.
     pub(crate) fn read(&self, path: &Path) -> Result<Table> {
         let labels = self.labels.as_deref().map(str::parse).transpose()?;

@@ -7,6 +7,7 @@ use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::args::Common;
+use crate::interrupt;
 
 /// Where a command speaks.
 pub(crate) struct Console {
@@ -41,12 +42,13 @@ impl Console {
 
     /// The error and what to do about it; on stdout too where JSON is expected there.
     pub(crate) fn error(&self, error: &Error) {
+        // The library's advice to resume holds only where there is a checkpoint.
+        let moot = matches!(error, Error::Interrupted { .. }) && !interrupt::resumable();
+        let hint = error.hint().filter(|_| !moot);
         self.always(&format!("error: {error}"));
-        if let Some(hint) = error.hint() {
-            self.always(&format!("hint: {hint}"));
-        }
+        hint.iter().for_each(|hint| self.always(&format!("hint: {hint}")));
         if self.json {
-            let object = serde_json::json!({"error": error.to_string(), "hint": error.hint()});
+            let object = serde_json::json!({"error": error.to_string(), "hint": hint});
             let _ = writeln!(io::stdout().lock(), "{object}");
         }
     }

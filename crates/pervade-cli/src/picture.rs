@@ -10,7 +10,7 @@ use pervade::model::Metadata;
 pub(crate) type Colour = [u8; 3];
 
 /// The page behind the pictures.
-pub(crate) const PAPER: Colour = [250, 249, 246];
+pub(crate) const PAPER: Colour = [242, 241, 237];
 const GREY: Colour = [130, 128, 124];
 
 /// Twelve colours that tell clusters apart, then again from the first.
@@ -118,7 +118,14 @@ pub(crate) struct Tone {
 }
 
 impl Tone {
-    /// The range of the data behind a model, from its preparation or else from the rows at hand.
+    /// The range of the rows at hand.
+    pub(crate) fn of_rows(rows: impl Iterator<Item = f32>) -> Self {
+        let (low, high) =
+            rows.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        Self { low, high, ink: false }
+    }
+
+    /// The range of the data behind a model where its preparation tells, else of the rows at hand.
     pub(crate) fn of_model(about: &Metadata, rows: &[f32]) -> Self {
         let (low, high) = match about.preparation.kind() {
             PrepareKind::UnitRange => {
@@ -126,9 +133,7 @@ impl Tone {
                 (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
             }
             PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
-            _ => rows
-                .iter()
-                .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x))),
+            _ => return Self::of_rows(rows.iter().copied()),
         };
         Self { low, high, ink: false }
     }
@@ -153,7 +158,7 @@ pub(crate) fn grid(shape: ImageShape, lines: &[(Option<usize>, Vec<Vec<f32>>)], 
     let scale = (PICTURE_HEIGHT / shape.height).max(1);
     let (width, height, d) =
         (shape.width * scale, shape.height * scale, shape.width * shape.height * shape.channels);
-    let (pad, gap) = (3, 22);
+    let (pad, gap) = (6, 24);
     let margin = 14;
     let left = margin + if lines.iter().any(|(number, _)| number.is_some()) { 34 } else { 0 };
     let length = |groups: &[Vec<f32>]| {

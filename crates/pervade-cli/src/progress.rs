@@ -3,13 +3,12 @@
 
 use std::fs::File;
 use std::io::{LineWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use pervade::config::CheckedSettings;
 use pervade::train::{Control, Event, Observer, Stage};
-use pervade::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::console::Console;
@@ -39,7 +38,7 @@ impl Plan {
 pub(crate) struct Progress<'c> {
     console: &'c Console,
     plan: Plan,
-    log: Option<LineWriter<File>>,
+    log: Log,
     started: Instant,
     last_save: Instant,
     last_line: Instant,
@@ -88,19 +87,13 @@ impl Running {
 }
 
 impl<'c> Progress<'c> {
-    /// A listener; the log file is made now, so that a bad path fails early.
-    pub(crate) fn new(
-        console: &'c Console,
-        plan: Plan,
-        log: Option<&Path>,
-        started: Instant,
-    ) -> Result<Self> {
-        let open = |path: &Path| File::create(path).map_err(|e| Error::io("create", path, e));
+    /// A listener; the log file is made by the first event.
+    pub(crate) fn new(console: &'c Console, plan: Plan, log: Option<&Path>, started: Instant) -> Self {
         let now = Instant::now();
-        Ok(Self {
+        Self {
             console,
             plan,
-            log: log.map(open).transpose()?.map(LineWriter::new),
+            log: log.map_or(Log::None, |path| Log::Planned(path.to_path_buf())),
             started,
             last_save: now,
             last_line: now,
@@ -108,7 +101,7 @@ impl<'c> Progress<'c> {
             bar: None,
             told_to_stop: false,
             spent: [Duration::ZERO; 3],
-        })
+        }
     }
 
     /// Time spent in pretraining, starting the mixture and joint training, all restarts together.
@@ -225,15 +218,30 @@ impl<'c> Progress<'c> {
     }
 
     fn write_log(&mut self, event: &Event<'_>) {
-        let Some(log) = &mut self.log else { return };
         let Some(Value::Object(mut entry)) = described(event) else { return };
         let seconds = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         entry.insert("seconds".to_string(), json!(seconds));
         // A full disk must not end a run of hours for its log.
-        if writeln!(log, "{}", Value::Object(entry)).is_err() {
-            self.log = None;
+        if self.log.write(&Value::Object(entry)).is_err() {
+            self.log = Log::None;
             self.console.always("warning: the log cannot be written any more");
         }
+    }
+}
+
+/// The file of events: made when there is one, so that a run that cannot start leaves none.
+enum Log {
+    None,
+    Planned(PathBuf),
+    Open(LineWriter<File>),
+}
+
+impl Log {
+    fn write(&mut self, entry: &Value) -> std::io::Result<()> {
+        if let Log::Planned(path) = self {
+            *self = Log::Open(LineWriter::new(File::create(path)?));
+        }
+        if let Log::Open(file) = self { writeln!(file, "{entry}") } else { Ok(()) }
     }
 }
 

@@ -197,7 +197,7 @@ pub(crate) fn occupancy_bars(occupancy: &[u64]) -> String {
 }
 
 /// The end of a fit, in words.
-pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &Path) -> String {
+pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     let about = fit.model.metadata();
     let mut text = format!("\n{}\n\n", found(about));
     text.push_str("  cluster    rows    share\n");
@@ -228,7 +228,7 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &Path) -> String 
         "\nTook {}{memory}.\n",
         words::duration(Duration::from_secs_f64(report.seconds.total))
     ));
-    let (model, data) = (&report.model, data.display());
+    let model = &report.model;
     text.push_str(&format!(
         "\nWrote {model}. Next:\n  pervade assign {model} {data} > clusters.csv    the cluster of every row\n"
     ));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pervade::compute::Cpu;
-use pervade::config::{Clusters, Recipe, Settings};
+use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
 use pervade::data::{
     Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
 };
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         "{} handwritten digits of 8 x 8 pixels; their labels stay in the drawer until the end",
         words::count(data.n_rows())
     ));
-    interrupt::listen();
-    let settings = Settings { seed: args.seed, ..Settings::recipe(Recipe::Robust, Clusters::Fixed(10)) };
+    interrupt::listen(false);
+    let settings = small_data_settings(args.seed);
     let table = Table { data, labels: None };
     let (fit, _) = super::fit::fit_table(&table, settings, &device, console)?;
     fit.model.save(&args.out.join("digits.pervade"))?;
@@ -73,6 +73,20 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         "",
     )?;
     Ok(Outcome::Done)
+}
+
+/// Networks and epochs for 1,797 rows of 64 values; the best of several starts, chosen without labels.
+fn small_data_settings(seed: u64) -> Settings {
+    Settings {
+        seed,
+        hidden: vec![100, 100, 400],
+        pretrain: PretrainKind::Stacked,
+        pretrain_epochs: Some(30),
+        dropout: 0.3,
+        epochs: Some(10),
+        restarts: 8,
+        ..Settings::recipe(Recipe::Robust, Clusters::Fixed(10))
+    }
 }
 
 /// The embedded digits and their labels.
@@ -98,7 +112,9 @@ fn draw_clusters(fit: &Fit, data: &Dataset, device: &Cpu, seed: u64, path: &Path
         real.resize(SHOWN * d, 0.0);
         lines.push((Some(cluster), vec![real, fit.model.generate(device, Some(cluster), SHOWN, seed)?.rows]));
     }
-    picture::grid(SHAPE, &lines, Tone::of_model(fit.model.metadata(), &[]).as_ink()).write(path)
+    let (low, high) = data.range();
+    let tone = Tone::of_rows([low as f32, high as f32].into_iter()).as_ink();
+    picture::grid(SHAPE, &lines, tone).write(path)
 }
 
 /// The latent means on their two principal axes, a colour a cluster.
@@ -107,8 +123,13 @@ fn draw_latents(fit: &Fit, data: &Dataset, device: &Cpu, path: &Path) -> Result<
     const MARGIN: f64 = 24.0;
     let points = principal_plane(&fit.model.embed(device, data)?, fit.model.n_latents());
     let clusters = &fit.assignments[fit.chosen];
-    let reach = points.iter().flatten().fold(1e-9, |most: f64, x| most.max(x.abs()));
-    let place = |x: f64| SIDE as f64 / 2.0 + x / reach * (SIDE as f64 / 2.0 - MARGIN);
+    // A few rows lie far out; they are drawn at the edge, so that the rest has room.
+    let mut reaches: Vec<f64> = points.iter().map(|point| point[0].abs().max(point[1].abs())).collect();
+    reaches.sort_by(f64::total_cmp);
+    let reach = (1.3 * reaches[(reaches.len() - 1) * 99 / 100])
+        .min(reaches[reaches.len() - 1])
+        .max(f64::MIN_POSITIVE);
+    let place = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
     let mut canvas = Canvas::new(SIDE, SIDE);
     // Larger dots for the heart, so that a cluster reads as a shape rather than as dust.
     let offsets = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (0, 0), (0, 2), (2, 0), (2, 2)];

@@ -66,13 +66,13 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let checked = settings.check(&table.data)?;
     let checkpoints = args.checkpoints(&out, console)?;
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
-    let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started)?;
-    interrupt::listen();
+    let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
+    interrupt::listen(checkpoints.is_some());
     let fit = fit_and_save(&table.data, &checked, &device, &mut progress, checkpoints.as_ref(), &out)?;
     let seconds = Seconds::new(read, progress.spent(), started);
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
-    console.say(&summary(&report, &fit, &args.data));
+    console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     console.result(&report, "")?;
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report, &fit)?;
@@ -89,16 +89,28 @@ fn fit_and_save(
     checkpoints: Option<&Checkpoints>,
     out: &Path,
 ) -> Result<Fit> {
+    let earlier = checkpoints.is_some_and(Checkpoints::exists);
     let fit = pervade::fit(data, settings, device, progress, checkpoints)
         .and_then(|fit| fit.model.save(out).map(|()| fit));
     match (&fit, checkpoints) {
-        // What an earlier run left is not ours to remove.
+        (Ok(_), Some(place)) => clear(place),
+        // Ctrl-C leaves it for `--resume`; what an earlier run left is not ours to remove.
         (Err(Error::Interrupted { .. }), Some(_)) => {}
-        (Err(_), Some(place)) if place.resume => {}
-        (_, Some(place)) => place.remove(),
-        (_, None) => {}
+        (Err(_), Some(place)) if !earlier => clear(place),
+        _ => {}
     }
     fit
+}
+
+/// Removes the checkpoint, and what a killed run was writing when it was killed.
+fn clear(place: &Checkpoints) {
+    let unfinished = |name: &str| name.starts_with(".pervade-") && name.ends_with(".tmp");
+    for entry in std::fs::read_dir(&place.folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(unfinished) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    place.remove();
 }
 
 /// What was read and where the result will go.
@@ -187,7 +199,7 @@ pub(crate) fn fit_table(
     console: &Console,
 ) -> Result<(Fit, [Duration; 3])> {
     let checked = settings.check(&table.data)?;
-    let mut progress = Progress::new(console, Plan::new(&checked, None), None, Instant::now())?;
+    let mut progress = Progress::new(console, Plan::new(&checked, None), None, Instant::now());
     let fit = pervade::fit(&table.data, &checked, device, &mut progress, None)?;
     Ok((fit, progress.spent()))
 }

@@ -1,0 +1,104 @@
+//! The real binary in a folder of its own.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Settings that train in a moment.
+pub(crate) const TINY: [&str; 6] = ["--hidden", "32,64", "--epochs", "2", "--pretrain-epochs", "3"];
+
+/// The embedded digits: 1,797 rows, 64 columns and the label.
+pub(crate) fn digits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/digits.csv.gz")
+}
+
+/// A file of the readers' tests.
+pub(crate) fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/readers").join(name)
+}
+
+/// What a run left.
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The one JSON object on stdout.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.stdout.lines().count(), 1, "one line of JSON, got {:?}", self.stdout);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// The same run, which must have succeeded.
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.status, 0, "{}", self.stderr);
+        self
+    }
+}
+
+/// A temporary folder in which the command runs.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Names of everything in the folder.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let name =
+            |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = std::fs::read_dir(self.folder.path()).unwrap().map(name).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("pervade"));
+        command.args(args).current_dir(self.folder.path()).env_remove("RAYON_NUM_THREADS");
+        command
+    }
+
+    /// Runs the command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        finish(self.command(args))
+    }
+
+    /// Fits the digits with tiny settings to `model`.
+    pub(crate) fn fit_digits(&self, model: &str, more: &[&str]) -> Ran {
+        let digits = digits();
+        let start =
+            ["fit", digits.to_str().unwrap(), "--labels", "column:last", "--clusters", "10", "--out", model];
+        self.run(&[&start[..], &TINY, more].concat())
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(mut command: Command) -> Ran {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran {
+        status: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}

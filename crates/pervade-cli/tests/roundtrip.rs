@@ -1,0 +1,157 @@
+//! Fit, inspect, assign, embed, generate, evaluate, score on the digits; the shape of every JSON.
+
+mod common;
+
+use common::{Place, digits};
+use serde_json::Value;
+
+fn numbers(value: &Value, keys: &[&str]) {
+    keys.iter().for_each(|key| assert!(value[*key].is_number(), "`{key}` is {}", value[*key]));
+}
+
+#[test]
+fn fit_reports_all_it_promises() {
+    let place = Place::new();
+    let more = ["--json", "--restarts", "2", "--record", "run.json", "--log", "run.jsonl", "--image", "8x8"];
+    let report = place.fit_digits("m.pervade", &more).done().json();
+    assert_eq!(report["model"], "m.pervade");
+    numbers(&report, &["elbo", "clusters", "stability", "accuracy", "nmi", "ari"]);
+    numbers(&report["seconds"], &["read", "pretrain", "init", "train", "total"]);
+    numbers(&report["scores"], &["modularity", "silhouette", "live_clusters"]);
+    assert_eq!(
+        report["occupancy"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>(),
+        1797
+    );
+    assert_eq!(report["restarts"].as_array().unwrap().len(), 2);
+    numbers(&report["restarts"][1], &["elbo", "accuracy", "nmi", "ari"]);
+    if cfg!(target_os = "linux") {
+        numbers(&report, &["peak_memory_bytes"]);
+    }
+    assert_eq!(place.files(), ["m.pervade", "run.json", "run.jsonl"], "no checkpoint is left");
+    let record: Value = serde_json::from_slice(&place.bytes("run.json")).unwrap();
+    assert_eq!(record["data"], "digits.csv.gz");
+    assert!(
+        record["command"].as_str().unwrap().starts_with("pervade fit digits.csv.gz --labels column:last")
+    );
+    assert!(!String::from_utf8(place.bytes("run.json")).unwrap().contains(env!("CARGO_MANIFEST_DIR")));
+    assert_eq!(record["history"][0]["pretrain"].as_array().unwrap().len(), 3);
+    assert_eq!(record["history"][1]["joint"].as_array().unwrap().len(), 2);
+    assert_eq!(record["settings"]["hidden"], serde_json::json!([32, 64]));
+    numbers(&record["result"], &["accuracy"]);
+    for line in String::from_utf8(place.bytes("run.jsonl")).unwrap().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(event["event"].is_string() && event["seconds"].is_number(), "{line}");
+    }
+}
+
+#[test]
+fn a_model_is_used_in_every_way() {
+    let (place, digits) = (Place::new(), digits());
+    let data = [digits.to_str().unwrap(), "--labels", "column:last"];
+    let talk = place.fit_digits("m.pervade", &["--image", "8x8"]).done();
+    assert!(talk.stdout.is_empty() && talk.stderr.contains("Found 10 clusters"), "{}", talk.stderr);
+    let with =
+        |command: &str, more: &[&str]| place.run(&[&[command, "m.pervade"], &data[..], more].concat()).done();
+
+    let page = place.run(&["inspect", "m.pervade"]).done().stdout;
+    assert!(page.contains("1,797 rows x 64 columns, pictures of 8 x 8 pixels"), "{page}");
+    assert_eq!(place.run(&["inspect", "m.pervade", "--json"]).done().json()["n_columns"], 64);
+
+    let csv = with("assign", &[]).stdout;
+    assert_eq!((csv.lines().count(), csv.lines().next()), (1798, Some("cluster")));
+    let assigned = with("assign", &["--json"]).json();
+    assert_eq!(assigned["assignments"].as_array().unwrap().len(), 1797);
+    let probabilities = with("assign", &["--probabilities"]).stdout;
+    let first: Vec<f64> =
+        probabilities.lines().nth(1).unwrap().split(',').map(|x| x.parse().unwrap()).collect();
+    assert_eq!(first.len(), 12);
+    assert!((first[2..].iter().sum::<f64>() - 1.0).abs() < 1e-5);
+    for out in ["a.csv", "a.npy", "a.parquet"] {
+        let object = with("assign", &["--out", out, "--json"]).json();
+        assert_eq!((&object["rows"], &object["out"]), (&1797.into(), &out.into()));
+    }
+    assert_eq!(place.bytes("a.npy").len(), 128 + 4 * 1797);
+
+    assert_eq!(with("embed", &["--out", "z.npy", "--json"]).json()["columns"], 10);
+    assert!(place.bytes("z.npy").starts_with(b"\x93NUMPY"));
+    assert_eq!(with("reconstruct", &["--json", "--out", "r.parquet"]).json()["columns"], 64);
+    let scores = with("score", &["--json"]).json();
+    assert_eq!(scores["scores"].as_array().unwrap().len(), 1797);
+    numbers(&scores, &["mean_elbo"]);
+
+    let evaluation = with("evaluate", &["--json"]).json();
+    numbers(&evaluation, &["accuracy", "nmi", "ari", "clusters", "rows"]);
+    let rows = evaluation["confusion"].as_array().unwrap();
+    let all = rows.iter().flat_map(|row| row.as_array().unwrap()).map(|n| n.as_u64().unwrap()).sum::<u64>();
+    assert_eq!((rows.len(), all), (10, 1797));
+    assert!(with("evaluate", &["--at-least", "0.05"]).stdout.contains("accuracy"));
+    let failed = place.run(&[&["evaluate", "m.pervade"], &data[..], &["--at-least", "1"]].concat());
+    assert_eq!(failed.status, 1);
+    assert!(failed.stderr.starts_with("check failed: the accuracy is 0."), "{}", failed.stderr);
+}
+
+#[test]
+fn rows_and_pictures_are_generated() {
+    let place = Place::new();
+    place.fit_digits("m.pervade", &["--image", "8x8"]).done();
+    let generate = |more: &[&str]| place.run(&[&["generate", "m.pervade"], more].concat());
+    let csv = generate(&["--cluster", "3", "--count", "5"]).done().stdout;
+    assert_eq!(csv.lines().count(), 6);
+    assert!(csv.lines().skip(1).all(|line| line.starts_with("3,") && line.split(',').count() == 65), "{csv}");
+    assert_eq!(
+        csv,
+        generate(&["--cluster", "3", "--count", "5"]).done().stdout,
+        "the same seed, the same rows"
+    );
+    assert_ne!(csv, generate(&["--cluster", "3", "--count", "5", "--seed", "1"]).done().stdout);
+    assert_eq!(generate(&["--out", "g.npy", "--count", "7", "--json"]).done().json()["rows"], 7);
+    assert_eq!(generate(&["--out", "g.png", "--json"]).done().json()["rows"], 100);
+    assert!(place.bytes("g.png").starts_with(b"\x89PNG"));
+    for (more, wanted) in [
+        (["--cluster", "10"], "`cluster` is 10, must be below 10"),
+        (["--count", "0"], "`count` is 0, must be between 1"),
+        (["--count", "18446744073709551615"], "must be between 1"),
+        (["--out", "g.jpg"], "must end in .csv, .npy or .parquet"),
+    ] {
+        let ran = generate(&more);
+        assert!(ran.status == 2 && ran.stderr.contains(wanted), "{}", ran.stderr);
+    }
+    place.fit_digits("flat.pervade", &["--quiet"]).done();
+    let ran = place.run(&["generate", "flat.pervade", "--out", "flat.png"]);
+    assert!(ran.status == 2 && ran.stderr.contains("the model's data are not images"), "{}", ran.stderr);
+}
+
+#[test]
+fn settings_come_from_a_file_and_flags_override_it() {
+    let place = Place::new();
+    place.write("run.toml", "clusters = 4\nhidden = [16]\nepochs = 1\npretrain_epochs = 1\nseed = 3\n");
+    let digits = digits();
+    let fit =
+        ["fit", digits.to_str().unwrap(), "--labels", "column:last", "--config", "run.toml", "--seed", "5"];
+    let report = place.run(&[&fit[..], &["--json", "--quiet"]].concat()).done();
+    assert_eq!(report.stderr, "");
+    assert_eq!(report.json()["model"], "digits.pervade", "named after the data");
+    let settings = &place.run(&["inspect", "digits.pervade", "--json"]).done().json()["settings"];
+    assert_eq!((&settings["clusters"], &settings["seed"]), (&4.into(), &5.into()));
+    place.write("run.toml", "clusters = 4\ncolour = 1\n");
+    let ran = place.run(&fit);
+    assert!(ran.status == 2 && ran.stderr.contains("key `colour`: unknown field"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_number_of_clusters_can_be_found() {
+    let (place, digits) = (Place::new(), digits());
+    let fit = [
+        "fit",
+        digits.to_str().unwrap(),
+        "--labels",
+        "column:last",
+        "-k",
+        "auto",
+        "--json",
+        "--hidden",
+        "64,64",
+    ];
+    let report = place.run(&[&fit[..], &["--pretrain-epochs", "10", "--epochs", "2"]].concat()).done().json();
+    assert!((3..=40).contains(&report["clusters"].as_u64().unwrap()), "{}", report["clusters"]);
+}

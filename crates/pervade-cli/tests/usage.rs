@@ -1,0 +1,143 @@
+//! Help, usage and the other things that need no data.
+
+mod common;
+
+use common::Place;
+
+const COMMANDS: [&str; 12] = [
+    "demo",
+    "fit",
+    "assign",
+    "embed",
+    "generate",
+    "reconstruct",
+    "score",
+    "evaluate",
+    "inspect",
+    "bench",
+    "doctor",
+    "completions",
+];
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let place = Place::new();
+    let all = place.run(&["--help"]).done();
+    for command in COMMANDS {
+        assert!(all.stdout.contains(&format!("\n  {command} ")), "{command} is not listed");
+        let help = place.run(&[command, "--help"]).done();
+        assert!(help.stdout.contains("Example"), "{command} has no example");
+        assert!(help.stdout.contains("--json") && help.stderr.is_empty());
+        assert_eq!(help.stdout, place.run(&["help", command]).done().stdout);
+    }
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn help_states_the_defaults_of_both_recipes() {
+    let help = Place::new().run(&["fit", "--help"]).done().stdout;
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let help = words.join(" ");
+    assert!(help.contains("[default: exact; paper: sampled]"), "{help}");
+    assert!(help.contains("[default: 500,500,2000]"), "{help}");
+    assert!(help.contains("[default: from the data; paper: K]"), "{help}");
+}
+
+#[test]
+fn inspect_help_reads_as_expected() {
+    let expected = "Show what a model is, how it was made and how it went
+
+Usage: pervade inspect [OPTIONS] <MODEL>
+
+Arguments:
+  <MODEL>  A model that `pervade fit` wrote
+
+Options:
+  -h, --help     Print help
+  -V, --version  Print version
+
+Everywhere:
+      --json             Print one JSON object on stdout
+  -q, --quiet            Say nothing on stderr but errors
+      --threads <T>      Threads to use; the result does not depend on it [default: all cores]
+      --device <DEVICE>  Where to compute [default: auto] [possible values: auto, cpu, cuda]
+
+Example:
+  pervade inspect digits.pervade
+";
+    assert_eq!(Place::new().run(&["inspect", "--help"]).done().stdout, expected);
+}
+
+#[test]
+fn version_is_one_line() {
+    let version = Place::new().run(&["--version"]).done().stdout;
+    assert_eq!(version, format!("pervade {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn mistakes_in_the_command_line_are_named() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "Usage:"),
+        (&["fitt"], "a similar subcommand exists: 'fit'"),
+        (&["fit", "x.npy", "--cluster", "3"], "'--clusters'"),
+        (&["fit", "x.npy", "--recipe", "papre"], "'paper'"),
+        (&["fit", "x.npy", "-k", "many"], "`clusters` is `many`, must be a whole number"),
+        (&["generate"], "<MODEL>"),
+        (&["completions", "tcsh"], "[possible values: bash"),
+        (&["bench"], "step"),
+    ];
+    for (args, wanted) in cases {
+        let ran = place.run(args);
+        assert_eq!(ran.status, 2, "{args:?}");
+        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty());
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 6] = [
+        (&["fit", "x.npy"], "error: `clusters` is missing"),
+        (&["doctor", "--threads", "0"], "error: `threads` is 0, must be between 1 and 4096"),
+        (&["doctor", "--device", "cuda"], "error: this build has no CUDA yet"),
+        (&["fit", "x.npy", "-k", "3", "--image", "8by8"], "error: `image` is `8by8`, must be like 28x28"),
+        (&["evaluate", "m.pervade", "x.npy"], "error: `labels` is missing"),
+        (
+            &["evaluate", "m.pervade", "x.npy", "--labels", "y", "--at-least", "95"],
+            "must be a share between 0 and 1",
+        ),
+    ];
+    for (args, wanted) in cases {
+        let ran = place.run(args);
+        assert_eq!(ran.status, 2, "{args:?}");
+        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn completions_know_the_flags() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = place.run(&["completions", shell]).done().stdout;
+        assert!(script.contains("pretrain-epochs"), "{shell}");
+    }
+    assert_eq!(place.run(&["completions", "bash", "--json"]).done().json()["shell"], "bash");
+}
+
+#[test]
+fn bench_step_reports_its_speed() {
+    let args =
+        ["bench", "step", "--columns", "20", "--batch", "32", "--seconds", "0", "--threads", "1", "--json"];
+    let times = Place::new().run(&args).done().json();
+    assert!(times["ms_per_step"].as_f64().unwrap() > 0.0 && times["rows_per_second"].as_f64().unwrap() > 0.0);
+    assert_eq!((&times["batch"], &times["threads"]), (&32.into(), &1.into()));
+}
+
+#[test]
+fn doctor_finds_this_machine_well() {
+    let found = Place::new().run(&["doctor", "--seconds", "0", "--json"]).done().json();
+    assert_eq!(found["passed"], true);
+    assert!(found["checks"].as_array().unwrap().len() >= 10);
+}
