@@ -103,12 +103,11 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
 #[test]
 fn resumed_equals_uninterrupted() {
     interrupt_everywhere(&settings(Recipe::Robust), true);
-    interrupt_everywhere(&settings(Recipe::Robust), false);
 }
 
 #[test]
 fn resumed_equals_uninterrupted_for_the_paper_recipe() {
-    interrupt_everywhere(&settings(Recipe::Paper), true);
+    interrupt_everywhere(&settings(Recipe::Paper), false);
 }
 
 #[test]
@@ -122,7 +121,7 @@ fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
         components: Some(6),
         ..settings(Recipe::Robust)
     };
-    interrupt_everywhere(&settings, true);
+    interrupt_everywhere(&settings, false);
 }
 
 /// Interrupted again and again, after every epoch.
@@ -171,7 +170,8 @@ fn interrupted() -> (tempfile::TempDir, Checkpoints) {
 fn checkpoints_of_other_runs_are_refused() {
     let (_folder, place) = interrupted();
     let refused = |data: &Dataset, settings: &Settings| {
-        let error = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place)).unwrap_err();
+        let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place));
+        let error = model.map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.hint().unwrap().contains("leave out `--resume`"), "{error}");
         error.to_string()
     };
@@ -180,8 +180,8 @@ fn checkpoints_of_other_runs_are_refused() {
     assert!(text.ends_with("checkpoint.safetensors`: this checkpoint was made with other data"), "{text}");
     let text = refused(&data(), &Settings { seed: 9, ..settings(Recipe::Robust) });
     assert!(text.ends_with("made with other settings: `seed` was 0, now 9"), "{text}");
-    let text = refused(&data(), &Settings { learning_rate: 1e-3, ..settings(Recipe::Robust) });
-    assert!(text.contains("`learning-rate` was 0.002"), "{text}");
+    let text = refused(&data(), &Settings { learning_rate: 0.25, ..settings(Recipe::Robust) });
+    assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
 }
 
 #[test]
@@ -192,14 +192,15 @@ fn broken_checkpoints_are_refused() {
     let attempt = || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
     for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
-        let error = attempt().unwrap_err();
+        let error = attempt().map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.to_string().contains("not a whole checkpoint"), "{len} bytes: {error}");
     }
-    let newer = String::from_utf8_lossy(&bytes).find("pervade-checkpoint-1").unwrap();
+    let name = b"pervade-checkpoint-1";
+    let newer = bytes.windows(name.len()).position(|window| window == name).unwrap();
     let mut other = bytes.clone();
-    other[newer + "pervade-checkpoint-".len()] = b'2';
+    other[newer + name.len() - 1] = b'2';
     std::fs::write(&path, &other).unwrap();
-    let text = attempt().unwrap_err().to_string();
+    let text = attempt().map(|bytes| bytes.len()).expect_err("must be refused").to_string();
     assert!(text.contains("`pervade-checkpoint-2`") && text.contains("`pervade-checkpoint-1`"), "{text}");
     std::fs::write(&path, &bytes).unwrap();
     assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));

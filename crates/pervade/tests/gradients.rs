@@ -181,7 +181,7 @@ fn likelihoods() {
         let run = |at: &[f32]| {
             let mut output = matrix(1, samples * b, columns, at.to_vec());
             let mut sums = CPU().sums(1).unwrap();
-            CPU().likelihood(family, &x, &mut output, &mut sums).unwrap();
+            CPU().likelihood(&[family], &x, &mut output, &mut sums).unwrap();
             (-CPU().take_sums(&mut sums).unwrap()[0].reconstruction / b as f64, output.data)
         };
         let gradient = run(&at).1;
@@ -191,6 +191,26 @@ fn likelihoods() {
             (at[d + 1], at[columns + d + 2]) = (0.5, -0.5);
         }
         check(&format!("{family:?}"), CURVED, &at, &run(&at).1, |v| run(v).0);
+    }
+}
+
+/// Each restart has a noise variance of its own.
+#[test]
+fn likelihoods_of_restarts() {
+    let (b, d) = (5, 19);
+    let (x, output) = (random_matrix(2, b, d, 22), random_matrix(2, b, d, 23));
+    let families = [0.3, 1.7].map(|variance| Likelihood::GaussianFixed { variance });
+    let run = |families: &[Likelihood], x: Matrix<Floats>, mut output: Matrix<Floats>| {
+        let mut sums = CPU().sums(families.len()).unwrap();
+        CPU().likelihood(families, &x, &mut output, &mut sums).unwrap();
+        (output.data, CPU().take_sums(&mut sums).unwrap())
+    };
+    let together = run(&families, x.clone(), output.clone());
+    for restart in 0..2 {
+        let part = restart * b * d..(restart + 1) * b * d;
+        let only = |m: &Matrix<Floats>| matrix(1, b, d, m.data[part.clone()].to_vec());
+        let alone = run(&families[restart..=restart], only(&x), only(&output));
+        assert_eq!((&together.0[part.clone()], together.1[restart]), (&alone.0[..], alone.1[0]));
     }
 }
 

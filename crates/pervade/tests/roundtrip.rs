@@ -135,6 +135,13 @@ fn metadata_that_does_not_fit() {
     assert!(groups.contains("components and clusters do not fit together"), "{groups}");
     let image = refusal(&with_metadata(|json| json["image"]["width"] = u64::MAX.into()));
     assert!(image.contains("image shape or column names do not fit"), "{image}");
+    for variance in ["-1.0", "0.0", "1e-45"] {
+        let variance: serde_json::Value = serde_json::from_str(variance).unwrap();
+        let text = refusal(&with_metadata(|json| {
+            json["likelihood"]["gaussian-fixed"]["variance"] = variance.clone();
+        }));
+        assert!(text.contains("its noise variance is"), "{text}");
+    }
     let plain = safetensors::serialize(SafeTensors::deserialize(model()).unwrap().tensors(), None).unwrap();
     assert!(refusal(&plain).contains("without pervade's metadata"), "{}", refusal(&plain));
 }
@@ -164,4 +171,10 @@ fn claimed_sizes_allocate_nothing() {
     let lying = br#"{"a":{"dtype":"F32","shape":[18446744073709551615,4],"data_offsets":[0,16]}}"#;
     let lying = [&(lying.len() as u64).to_le_bytes()[..], lying, &[0; 16]].concat();
     assert!(refusal(&lying).contains("not a pervade model"));
+}
+
+#[test]
+#[ignore = "writes a seed for `scripts/fuzz`"]
+fn write_a_model() {
+    std::fs::write(std::env::var("PERVADE_MODEL_OUT").unwrap(), model()).unwrap();
 }

@@ -8,6 +8,7 @@ use safetensors::SafeTensors;
 
 use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
 use super::vade::{Metadata, Vade};
+use crate::compute::Likelihood;
 use crate::data::write_atomically;
 use crate::nn::Architecture;
 use crate::{Error, Result};
@@ -91,14 +92,18 @@ impl Vade {
             values[slot.range()].copy_from_slice(&array);
         }
         let groups = whole_values(path, tensors, GROUPS)?;
-        let fits = groups.len() == metadata.n_components
-            && groups.iter().all(|&g| (g as usize) < metadata.n_clusters)
-            && (0..metadata.n_clusters as u32).all(|k| groups.contains(&k));
-        if !fits {
+        if groups.len() != metadata.n_components || !fills(&groups, metadata.n_clusters) {
             return Err(Error::model(path.display(), "its components and clusters do not fit together"));
         }
         Ok(Self { metadata, architecture, values, groups })
     }
+}
+
+/// Whether the groups are those of `n_clusters` clusters, each with a component.
+fn fills(groups: &[u32], n_clusters: usize) -> bool {
+    let mut seen = vec![false; n_clusters];
+    let inside = groups.iter().all(|&g| seen.get_mut(g as usize).map(|there| *there = true).is_some());
+    inside && seen.iter().all(|&there| there)
 }
 
 /// A newer format is refused before its metadata is read: its fields may mean something else.
@@ -124,6 +129,11 @@ fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
     }
     if metadata.n_clusters == 0 || metadata.n_clusters > metadata.n_components {
         return Err(format!("{} clusters of {} components", metadata.n_clusters, metadata.n_components));
+    }
+    if let Likelihood::GaussianFixed { variance } = metadata.likelihood
+        && !(variance.is_normal() && variance > 0.0)
+    {
+        return Err(format!("its noise variance is {variance}"));
     }
     if metadata.preparation.n_columns() != d {
         return Err("its preparation is for another number of columns".to_string());

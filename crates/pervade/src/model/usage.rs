@@ -125,7 +125,9 @@ impl Vade {
                 let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
                 let joints = &pass.log_joints[c * i..c * (i + 1)];
                 let reconstruction = log_likelihood(self.metadata.likelihood, &row, output);
-                scores.push(reconstruction + log_sum_exp(joints) + entropy(&head[j..]));
+                let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
+                // A row so far away that its numbers overflow is as unlike the data as can be.
+                scores.push(if score.is_nan() { f64::NEG_INFINITY } else { score });
             }
             Ok(())
         })?;
@@ -160,7 +162,7 @@ impl Vade {
                     );
                 }
                 Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
-                    rows.extend_from_slice(&output[..d])
+                    rows.extend_from_slice(&output[..d]);
                 }
             }
             self.metadata.preparation.undo(&mut rows[start..]);

@@ -160,10 +160,13 @@ fn sample_scores<D: Device>(
 
 /// q(c|x) of each cluster: the softmax of the log joints, summed over each cluster's components.
 pub(crate) fn cluster_probabilities(log_joints: &[f32], groups: &[u32], n_clusters: usize) -> Vec<f32> {
-    let greatest = log_joints.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    // A row of 1e20 is beyond the squares that single precision holds; its joints are minus infinity
+    // or no number at all, and equal for all components: nothing is known about it.
+    let finite = |log_joint: f32| log_joint.max(f32::MIN);
+    let greatest = log_joints.iter().copied().fold(f32::MIN, f32::max);
     let mut sums = vec![0.0f64; n_clusters];
     for (&log_joint, &group) in log_joints.iter().zip(groups) {
-        sums[group as usize] += f64::from(crate::compute::cpu::math::exp(log_joint - greatest));
+        sums[group as usize] += f64::from(crate::compute::cpu::math::exp(finite(log_joint) - greatest));
     }
     let total: f64 = sums.iter().sum();
     sums.iter().map(|&sum| (sum / total) as f32).collect()

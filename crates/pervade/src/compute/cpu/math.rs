@@ -41,7 +41,7 @@ pub fn ln(x: f32) -> f32 {
     p = p.mul_add(r, -1.666_805_8e-1);
     p = p.mul_add(r, 2.000_071_5e-1);
     p = p.mul_add(r, -2.499_999_4e-1);
-    p = p.mul_add(r, 3.333_333_1e-1);
+    p = p.mul_add(r, 3.333_333e-1);
     let square = r * r;
     let tail = (p * square).mul_add(r, exponent.mul_add(-2.121_944_4e-4, -0.5 * square));
     exponent.mul_add(0.693_359_4, r + tail)

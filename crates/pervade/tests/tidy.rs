@@ -1,0 +1,190 @@
+//! The architecture's invariants, checked in the source itself.
+
+use std::path::{Path, PathBuf};
+
+const LONGEST_FUNCTION: usize = 70;
+const LONGEST_FILE: usize = 600;
+
+/// A source file without its tests: path below `src`, and lines.
+struct Source {
+    path: String,
+    lines: Vec<String>,
+}
+
+impl Source {
+    /// Numbered lines without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.lines.iter().enumerate().map(|(i, line)| (i + 1, line.split("//").next().unwrap_or("")))
+    }
+
+    fn is_in(&self, folder: &str) -> bool {
+        self.path.starts_with(folder)
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn sources() -> Vec<Source> {
+    fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    collect(&root(), &mut paths);
+    paths.sort();
+    assert!(paths.len() > 40, "only {} files below {}", paths.len(), root().display());
+    let below = |path: &Path| path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        Source { path: below(&path), lines: without_tests(&text) }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn without_tests(text: &str) -> Vec<String> {
+    let lines: Vec<String> = text.lines().map(String::from).collect();
+    let tests = |pair: &[String]| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ");
+    let end = lines.windows(2).position(tests).unwrap_or(lines.len());
+    lines[..end].to_vec()
+}
+
+/// Lines outside `allowed` that hold one of the words, as `path:line: word`.
+fn mentions(words: &[&str], allowed: impl Fn(&Source) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| !allowed(source)) {
+        for (number, line) in source.code() {
+            for word in words.iter().filter(|word| holds_word(line, word)) {
+                found.push(format!("{}:{number}: {word}", source.path));
+            }
+        }
+    }
+    found
+}
+
+/// Whether `word` stands in the line on its own: `Labels`, not `LabelsOf`.
+fn holds_word(line: &str, word: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back().is_some_and(part_of_name);
+        let after = line[at + word.len()..].chars().next().is_some_and(part_of_name);
+        !(before && word.starts_with(part_of_name) || after && word.ends_with(part_of_name))
+    })
+}
+
+#[track_caller]
+fn assert_none(found: Vec<String>, rule: &str) {
+    assert!(found.is_empty(), "{rule}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn unsafe_lives_in_compute() {
+    assert_none(mentions(&["unsafe"], |s| s.is_in("compute/")), "unsafe outside compute/");
+}
+
+#[test]
+fn the_library_never_prints_exits_or_asks_the_clock() {
+    let words = [
+        "println!",
+        "eprintln!",
+        "print!",
+        "eprint!",
+        "dbg!",
+        "std::process",
+        "std::env",
+        "Instant",
+        "SystemTime",
+        "thread_rng",
+        "getrandom",
+    ];
+    assert_none(mentions(&words, |_| false), "the library prints, exits, or asks the system");
+}
+
+/// That no function which fits a model can take labels: the type is not even named there.
+#[test]
+fn labels_are_for_scoring_only() {
+    let allowed = |s: &Source| s.is_in("data/") || s.is_in("metrics/") || s.path == "lib.rs";
+    assert_none(mentions(&["Labels"], allowed), "labels outside data/ and metrics/");
+}
+
+#[test]
+fn only_compute_knows_cuda() {
+    let words = ["cudarc", "feature = \"cuda\""];
+    assert_none(mentions(&words, |s| s.is_in("compute/")), "CUDA outside compute/");
+}
+
+/// A small number added against a division by zero or the logarithm of one hides what went wrong.
+#[test]
+fn nothing_tiny_is_added() {
+    let tiny = |line: &str| {
+        let mut rest = line;
+        while let Some(at) = rest.find("+ 1e-").or_else(|| rest.find("+1e-")) {
+            if !rest[..at].ends_with(char::is_numeric) {
+                return true;
+            }
+            rest = &rest[at + 4..];
+        }
+        line.contains("+ f32::EPSILON") || line.contains("+ f64::EPSILON")
+    };
+    let mut found = Vec::new();
+    for source in sources() {
+        let lines = source.code().filter(|(_, line)| tiny(line));
+        found.extend(lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim())));
+    }
+    assert_none(found, "a tiny number is added");
+}
+
+/// Lines of the function that starts at `start`; rustfmt puts its last brace under its first letter.
+fn function_length(lines: &[String], start: usize) -> Option<usize> {
+    let first = &lines[start];
+    let indent = &first[..first.len() - first.trim_start().len()];
+    let closing = format!("{indent}}}");
+    if first.ends_with('}') {
+        return Some(1);
+    }
+    let mut opened = false;
+    for (count, line) in lines[start..].iter().enumerate() {
+        opened |= line.ends_with('{');
+        if !opened && line.ends_with(';') {
+            return None; // a declaration in a trait
+        }
+        if opened && line == &closing {
+            return Some(count + 1);
+        }
+    }
+    panic!("`{}` does not end", first.trim());
+}
+
+fn starts_function(line: &str) -> bool {
+    let mut words = line.split("//").next().unwrap_or("").split_whitespace();
+    let before = |w: &str| {
+        ["const", "unsafe", "async", "extern", "$vis"].contains(&w) || w.starts_with("pub") || w == "\"C\""
+    };
+    words.find(|w| !before(w)) == Some("fn")
+}
+
+#[test]
+fn functions_and_files_fit_a_screen() {
+    let (mut found, mut n_functions) = (Vec::new(), 0);
+    for Source { path, lines } in sources() {
+        if lines.len() > LONGEST_FILE {
+            found.push(format!("{path}: {} lines", lines.len()));
+        }
+        for start in (0..lines.len()).filter(|&i| starts_function(&lines[i])) {
+            let length = function_length(&lines, start).unwrap_or(0);
+            n_functions += usize::from(length > 0);
+            if length > LONGEST_FUNCTION {
+                found.push(format!("{path}:{}: {length} lines: {}", start + 1, lines[start].trim()));
+            }
+        }
+    }
+    assert!(n_functions > 300, "only {n_functions} functions were found");
+    assert_none(found, "longer than a screen");
+}
