@@ -77,6 +77,9 @@ pub(crate) struct SettingFlags {
     /// Adam's learning rate in pretraining
     #[arg(long, value_name = "RATE", help_heading = FINE)]
     pretrain_learning_rate: Option<f32>,
+    /// Last steps of pretraining, over which its learning rate falls to zero
+    #[arg(long, value_name = "STEPS", help_heading = FINE)]
+    cool_down: Option<usize>,
     /// Starts of k-means and EM; the best likelihood is kept
     #[arg(long, value_name = "N", help_heading = FINE)]
     mixture_starts: Option<usize>,

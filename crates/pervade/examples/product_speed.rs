@@ -1,56 +1,55 @@
-//! Speed of the matrix products of one training step (784 columns, batch 100).
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+//! The rate of every matrix product of a training step: 784 columns, batch 100, all threads.
+//!
+//! `cargo run --release -p pervade --example product_speed`
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
-use pervade::compute::cpu::{product::*, simd::Isa};
 use std::time::Instant;
 
+use pervade::compute::cpu::product::{Epilogue, View, product};
+use pervade::compute::cpu::simd::Isa;
+
+const BATCH: usize = 100;
+const LAYERS: [[usize; 2]; 8] =
+    [[784, 500], [500, 500], [500, 2000], [2000, 20], [10, 2000], [2000, 500], [500, 500], [500, 784]];
+
 fn main() {
-    let b = 100;
-    let layers =
-        [[784, 500], [500, 500], [500, 2000], [2000, 20], [10, 2000], [2000, 500], [500, 500], [500, 784]];
     for isa in Isa::available() {
-        let mut total = [0.0f64; 3];
-        for [i, o] in layers {
-            let x = vec![0.5f32; b * i];
-            let w = vec![0.01f32; i * o];
-            let bias = vec![0.0f32; o];
-            let mut y = vec![0.0f32; b * o];
-            let mut dx = vec![0.0f32; b * i];
-            let mut dw = vec![0.0f32; i * o];
-            let mut time = |slot: usize, f: &mut dyn FnMut()| {
-                f();
-                let mut best = f64::MAX;
-                for _ in 0..30 {
-                    let t = Instant::now();
-                    f();
-                    best = best.min(t.elapsed().as_secs_f64());
-                }
-                total[slot] += best;
-                best
-            };
-            let g = 2e-9 * (b * i * o) as f64;
-            let t0 = time(0, &mut || {
-                product(isa, View::new(&x, b, i), View::new(&w, i, o), Epilogue::BiasRelu(&bias), &mut y);
-            });
-            let t1 = time(1, &mut || {
-                product(
-                    isa,
-                    View::new(&y, b, o),
-                    View::new(&w, i, o).transposed(),
-                    Epilogue::Mask(&x),
-                    &mut dx,
-                );
-            });
-            let t2 = time(2, &mut || {
-                product(isa, View::new(&x, b, i).transposed(), View::new(&y, b, o), Epilogue::Store, &mut dw);
-            });
+        let mut total_ms = [0.0; 3];
+        for [inputs, outputs] in LAYERS {
+            let seconds = layer(isa, inputs, outputs);
+            let rate = seconds.map(|s| 2e-9 * (BATCH * inputs * outputs) as f64 / s);
+            total_ms.iter_mut().zip(seconds).for_each(|(total, s)| *total += 1e3 * s);
             println!(
-                "{isa:?} {i}x{o}: forward {:.0} input {:.0} weight {:.0} GFLOP/s",
-                g / t0,
-                g / t1,
-                g / t2
+                "{isa:?} {inputs} x {outputs}: forward {:.0}, input gradient {:.0}, weight gradient {:.0} GFLOP/s",
+                rate[0], rate[1], rate[2]
             );
         }
-        println!("{isa:?} ms: {:?}", total.map(|t| t * 1e3));
+        println!("{isa:?} together: {:.2} + {:.2} + {:.2} ms", total_ms[0], total_ms[1], total_ms[2]);
     }
+}
+
+/// Seconds of a layer's forward product, input gradient and weight gradient.
+fn layer(isa: Isa, inputs: usize, outputs: usize) -> [f64; 3] {
+    let (x, weight) = (vec![0.5; BATCH * inputs], vec![0.01; inputs * outputs]);
+    let bias = vec![0.0; outputs];
+    let (mut y, mut dx) = (vec![0.0; BATCH * outputs], vec![0.0; BATCH * inputs]);
+    let mut d_weight = vec![0.0; inputs * outputs];
+    let x_view = View::new(&x, BATCH, inputs);
+    let weight_view = View::new(&weight, inputs, outputs);
+    let forward = best_of(|| product(isa, x_view, weight_view, Epilogue::BiasRelu(&bias), &mut y));
+    let dy_view = View::new(&y, BATCH, outputs);
+    let input = best_of(|| product(isa, dy_view, weight_view.transposed(), Epilogue::Mask(&x), &mut dx));
+    let weights = best_of(|| product(isa, x_view.transposed(), dy_view, Epilogue::Store, &mut d_weight));
+    [forward, input, weights]
+}
+
+fn best_of(mut work: impl FnMut()) -> f64 {
+    work();
+    let mut times = (0..30).map(|_| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
+    });
+    let first = times.next().unwrap_or(f64::MAX);
+    times.fold(first, f64::min)
 }

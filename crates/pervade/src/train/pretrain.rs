@@ -67,6 +67,14 @@ fn estimate_noise<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Likeli
 /// An auto-encoder that reproduces the data exactly still leaves this much noise.
 const LEAST_NOISE: f64 = 1e-4;
 
+/// Constant, then falling to zero over the last steps; `step` is counted from one.
+fn learning_rate<D: Device>(run: &Run<'_, D>, step: u64, n_steps: usize) -> f32 {
+    let settings = &run.settings.settings;
+    let left = n_steps as u64 + 1 - step;
+    let share = left as f32 / settings.cool_down.min(n_steps).max(1) as f32;
+    settings.pretrain_learning_rate * share.min(1.0)
+}
+
 fn train_phase<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -101,7 +109,7 @@ fn train_phase<D: Device>(
             work.step(run, pack, phase, phase_number << 32 | step)?;
             let adam = AdamStep {
                 groups: [
-                    (run.architecture.network_range(), run.settings.settings.pretrain_learning_rate),
+                    (run.architecture.network_range(), learning_rate(run, step, epochs * n_steps)),
                     (0..0, 0.0),
                 ],
                 step,

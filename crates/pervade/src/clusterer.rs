@@ -1,0 +1,66 @@
+//! The door through which every method enters a comparison: VaDE here, its rivals from outside.
+
+use crate::Result;
+use crate::compute::Device;
+use crate::config::Settings;
+use crate::data::Dataset;
+use crate::model::Vade;
+use crate::train::Observer;
+
+/// A method with its settings. It sees rows and a seed; there is no argument for labels.
+pub trait Clusterer<D: Device> {
+    /// The method's name in tables.
+    fn name(&self) -> &'static str;
+
+    /// Clusters the rows.
+    fn cluster(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Box<dyn Clustering<D>>>;
+}
+
+/// What a method leaves: clusters for these rows and new ones.
+pub trait Clustering<D: Device> {
+    /// Clusters, K.
+    fn n_clusters(&self) -> usize;
+
+    /// The cluster of each row; the same rows give the same clusters.
+    fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>>;
+
+    /// The representation of each row, [N, J], where the method has one.
+    fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>>;
+}
+
+impl<D: Device> Clusterer<D> for Settings {
+    fn name(&self) -> &'static str {
+        "VaDE"
+    }
+
+    fn cluster(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Box<dyn Clustering<D>>> {
+        let settings = Settings { seed, ..self.clone() }.check(data)?;
+        Ok(Box::new(crate::fit(data, &settings, device, observer, None)?.model))
+    }
+}
+
+impl<D: Device> Clustering<D> for Vade {
+    fn n_clusters(&self) -> usize {
+        Vade::n_clusters(self)
+    }
+
+    fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
+        Ok(Vade::assign(self, device, data)?.clusters)
+    }
+
+    fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {
+        Vade::embed(self, device, data).map(Some)
+    }
+}
