@@ -93,24 +93,13 @@ fn fit_and_save(
     let fit = pervade::fit(data, settings, device, progress, checkpoints)
         .and_then(|fit| fit.model.save(out).map(|()| fit));
     match (&fit, checkpoints) {
-        (Ok(_), Some(place)) => clear(place),
+        (Ok(_), Some(place)) => place.remove(),
         // Ctrl-C leaves it for `--resume`; what an earlier run left is not ours to remove.
         (Err(Error::Interrupted { .. }), Some(_)) => {}
-        (Err(_), Some(place)) if !earlier => clear(place),
+        (Err(_), Some(place)) if !earlier => place.remove(),
         _ => {}
     }
     fit
-}
-
-/// Removes the checkpoint, and what a killed run was writing when it was killed.
-fn clear(place: &Checkpoints) {
-    let unfinished = |name: &str| name.starts_with(".pervade-") && name.ends_with(".tmp");
-    for entry in std::fs::read_dir(&place.folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(unfinished) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    place.remove();
 }
 
 /// What was read and where the result will go.

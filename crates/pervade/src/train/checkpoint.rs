@@ -145,12 +145,23 @@ impl Checkpoints {
         Ok((finished, Some(Pack { state, params, best_values, graphs })))
     }
 
-    /// Removes the checkpoint, and the folder if nothing else is in it.
+    /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if
+    /// nothing else is in it.
     pub fn remove(&self) {
         // Leftovers are no harm: the run is done and its model written.
         let _ = std::fs::remove_file(self.path());
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_unfinished) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
         let _ = std::fs::remove_dir(&self.folder);
     }
+}
+
+/// Files that `write_atomically` makes on the way.
+fn is_unfinished(name: &str) -> bool {
+    name.starts_with(".pervade-") && name.ends_with(".tmp")
 }
 
 fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> {

@@ -64,6 +64,7 @@ thread_local! {
 
 /// Writes A B through the epilogue to `c`, row-major [A's rows, B's columns].
 pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
+    assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
     assert!(c.len() >= a.rows * b.columns, "room for a product");
     if let Epilogue::Mask(mask) = epilogue {
@@ -175,12 +176,22 @@ unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
 fn pack<V: Vector>(task: &Task, panel: &mut [f32]) {
     let (b, columns) = (task.b, 2 * V::LANES);
     if task.width < columns {
-        panel.fill(0.0);
+        panel.chunks_exact_mut(columns).for_each(|line| line[task.width..].fill(0.0));
     }
     if b.column_stride == 1 {
         for (k, line) in panel.chunks_exact_mut(columns).enumerate() {
             let start = k * b.row_stride + task.column;
-            line[..task.width].copy_from_slice(&b.values[start..start + task.width]);
+            let from = &b.values[start..start + task.width];
+            if task.width == columns {
+                // SAFETY: both lines hold 2 LANES numbers. (A call of memcpy for so few would take
+                // as long as the copy.)
+                unsafe {
+                    V::load(from.as_ptr()).store(line.as_mut_ptr());
+                    V::load(from.as_ptr().add(V::LANES)).store(line.as_mut_ptr().add(V::LANES));
+                }
+            } else {
+                line[..task.width].copy_from_slice(from);
+            }
         }
         return;
     }
@@ -234,12 +245,22 @@ unsafe fn register_tile<V: Vector, const H: usize>(task: &Task, row: usize, pane
     let ldc = task.b.columns;
     let mut line = [0.0f32; 32];
     for h in 0..H {
-        // SAFETY: a line holds 32 >= 2 LANES numbers; the tile lies inside C and is this task's.
-        let out = unsafe {
+        let start = (row + h) * ldc + task.column;
+        // SAFETY: the tile lies inside C and is this task's.
+        let out = unsafe { task.c.slice(start, task.width) };
+        if task.width == columns && matches!(task.epilogue, Epilogue::Store) {
+            // SAFETY: the line of C holds 2 LANES numbers.
+            unsafe {
+                sums[h][0].store(out.as_mut_ptr());
+                sums[h][1].store(out.as_mut_ptr().add(V::LANES));
+            }
+            continue;
+        }
+        // SAFETY: the line holds 32 >= 2 LANES numbers.
+        unsafe {
             sums[h][0].store(line.as_mut_ptr());
             sums[h][1].store(line.as_mut_ptr().add(V::LANES));
-            task.c.slice((row + h) * ldc + task.column, task.width)
-        };
+        }
         finish(task, row + h, &line, out);
     }
 }

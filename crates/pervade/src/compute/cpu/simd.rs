@@ -35,6 +35,15 @@ impl Isa {
         Isa::Plain
     }
 
+    /// Whether this machine can run it. (The detection is remembered: this costs a few loads.)
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Plain => true,
+            Isa::Avx2 => Self::detect() != Isa::Plain,
+            Isa::Avx512 => Self::detect() == Isa::Avx512,
+        }
+    }
+
     /// Every kind that this machine can run, for tests.
     pub fn available() -> Vec<Self> {
         match Self::detect() {
