@@ -35,7 +35,7 @@ impl Dataset {
         }
     }
 
-    /// Standard deviation of each column, [D].
+    /// Standard deviation of each column, `[D]`.
     pub fn column_spreads(&self) -> Vec<f64> {
         let (n, d) = (self.n_rows() as f64, self.n_columns());
         let (mut sums, mut squares) = (vec![0.0f64; d], vec![0.0f64; d]);

@@ -150,7 +150,7 @@ impl Vade {
         &self.groups
     }
 
-    /// Weight, mean and variance of each component: [C], [C, J], [C, J].
+    /// Weight, mean and variance of each component: `[C]`, `[C, J]`, `[C, J]`.
     pub fn components(&self) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let slots = self.architecture.mixture;
         let wide = |range: std::ops::Range<usize>| {
