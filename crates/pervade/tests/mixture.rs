@@ -76,6 +76,19 @@ fn planted_clusters_are_found_and_a_wrong_number_is_not() {
 }
 
 #[test]
+fn the_most_likely_restart_is_kept() {
+    let (latents, _) = planted(600, 3, 7);
+    let likelihood = |seed, restarts| {
+        let options = EmOptions { restarts, ..options(7) };
+        let fit = mixture::fit(&latents, 3, &options, Key::new(seed, Stream::Mixture, 0)).unwrap();
+        assert_eq!(Some(&fit.log_likelihood), fit.trace.last());
+        fit.log_likelihood
+    };
+    let gains: Vec<f64> = (0..5).map(|seed| likelihood(seed, 6) - likelihood(seed, 1)).collect();
+    assert!(gains.iter().all(|&gain| gain >= 0.0) && gains.iter().any(|&gain| gain > 0.0), "{gains:?}");
+}
+
+#[test]
 fn the_same_bits_on_any_number_of_threads() {
     let (latents, _) = planted(4000, 3, 7);
     same_on_any_number_of_threads(|| {
@@ -107,6 +120,9 @@ fn repeated_rows_and_constant_columns_are_no_trouble() {
     let two: Vec<f32> = (0..40).flat_map(|row| [f32::from(u8::from(row % 2 == 0)), 7.0]).collect();
     let fit = mixture::fit(&two, 2, &options(5), key()).unwrap();
     let assignment = fit.mixture.assign(&two).unwrap();
+    let floor = 1e-6 * 0.25 / 2.0; // the columns' variances are 1/4 and 0
+    assert!(fit.mixture.variances.iter().all(|&s2| s2 >= floor), "{:?}", fit.mixture.variances);
+    assert!(mixture::kmeans(&two, 2, 5, key(), 0).unwrap().iterations <= 3, "no row is left to move");
     let halves: Vec<u32> = (0..40).map(|row| row % 2).collect();
     assert_eq!(ari(&assignment, &halves).unwrap(), 1.0);
 }

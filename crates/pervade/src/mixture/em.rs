@@ -70,7 +70,7 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
         let previous = DiagonalMixture {
             log_weights: vec![0.0; options.components],
             means: start.centres,
-            variances: vec![scale.mean_variance.max(scale.variance_floor); options.components * n_latent],
+            variances: vec![scale.mean_variance; options.components * n_latent],
             n_components: options.components,
             n_latent,
         };

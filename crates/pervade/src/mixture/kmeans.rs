@@ -22,9 +22,10 @@ const START_DRAW: u32 = 8;
 pub struct KMeans {
     /// `[K, J]`
     pub centres: Vec<f64>,
-    /// The nearest centre of every row; the first of equals. `[N]`
+    /// The cluster of every row: its nearest centre, the first of equals. `[N]`
     pub assignment: Vec<u32>,
-    /// Sum over rows of the squared distance to the centre they were assigned to.
+    /// Sum over rows of the squared distance to the centre they were assigned to (where it stood
+    /// before its last move, if rows still moved when the iterations ran out).
     pub inertia: f64,
     /// Lloyd's iterations done.
     pub iterations: usize,
