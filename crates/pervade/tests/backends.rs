@@ -77,7 +77,7 @@ fn affine_cases() -> Vec<Case> {
         let (x1, dy1) = (x.clone(), dy.clone());
         cases.push(case(format!("affine weights {b}x{n}x{m}"), PRODUCT, weights, move |cpu| {
             let mut p = Params::zeros(cpu, 1, layout.len()).unwrap();
-            cpu.affine_backward_weights(&mut p, layer, &x1, &dy1).unwrap();
+            cpu.affine_backward_weights(&mut p, layer, &x1, &dy1, None).unwrap();
             p.gradients
         }));
         for (mask, expected) in [(false, dx), (true, masked)] {
@@ -138,7 +138,7 @@ fn sparse_cases() -> Vec<Case> {
             let mut batch = cpu.batch(&rows, 1, b).unwrap();
             cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
             let mut p = Params::zeros(cpu, 1, layout.len()).unwrap();
-            cpu.input_affine_backward(&mut p, layer, &rows, &batch, &dy).unwrap();
+            cpu.input_affine_backward(&mut p, layer, &rows, &batch, &dy, None).unwrap();
             p.gradients
         }));
     }
@@ -367,6 +367,47 @@ fn adam_case() -> Case {
         }
         [p.values, p.first_moments, p.second_moments].concat()
     })
+}
+
+/// A layer that takes its step on the way back ends with the very numbers of gradient first, Adam after;
+/// dense and sparse input, two restarts.
+#[test]
+fn an_update_on_the_way_back_is_the_gradient_and_then_adam() {
+    for [b, n, m] in SHAPES {
+        let ((layout, layer), cpu) = (one_layer(n, m), Cpu::new());
+        let (x, dy) = (random_matrix(2, b, n, 1), random_matrix(2, b, m, 2));
+        let data = sparse(b.max(2), n);
+        let preparation = Preparation::fit(PrepareKind::None, &data).unwrap();
+        let rows = cpu.rows(&data, &preparation).unwrap();
+        let mut batch = cpu.batch(&rows, 2, b).unwrap();
+        cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
+        let adam = |step| AdamStep { groups: [(0..layout.len(), 1e-2), (0..0, 0.0)], step, epsilon: 1e-4 };
+        for is_input in [false, true] {
+            let backward = |p: &mut Params<Floats>, update: Option<&AdamStep>| {
+                if is_input {
+                    cpu.input_affine_backward(p, layer, &rows, &batch, &dy, update).unwrap();
+                } else {
+                    cpu.affine_backward_weights(p, layer, &x, &dy, update).unwrap();
+                }
+            };
+            let (mut at_once, mut after) = (params(2, &layout, 3), params(2, &layout, 3));
+            for step in 1..4 {
+                backward(&mut at_once, Some(&adam(step)));
+                backward(&mut after, None);
+                cpu.adam(&mut after, &adam(step)).unwrap();
+            }
+            for slot in [layer.weight, layer.bias].map(|slot| slot.range()) {
+                let of = |p: &Params<Floats>| {
+                    let buffers = [&p.values, &p.first_moments, &p.second_moments];
+                    let starts = [0, layout.len()];
+                    let parts =
+                        buffers.map(|b| starts.map(|s| b[s + slot.start..s + slot.end].to_vec()).concat());
+                    parts.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
+                assert_eq!(of(&at_once), of(&after), "{b}x{n}x{m}, input {is_input}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn affine_weights_bias_and_input() {
         CPU().affine(p, layer, x, Activation::Linear, &mut y).unwrap();
         weighted(&w.data, &y.data)
     };
-    CPU().affine_backward_weights(&mut p, layer, &x, &w).unwrap();
+    CPU().affine_backward_weights(&mut p, layer, &x, &w, None).unwrap();
     check("weights and bias", LINEAR, &p.values, &p.gradients, |v| y(&with_values(&p, v), &x));
     let mut dx = zeros(1, b, n);
     CPU().affine_backward_input(&p, layer, &w, None, &mut dx).unwrap();
@@ -109,7 +109,7 @@ fn input_affine_dense_and_sparse() {
             let (mut p, w) = (params(1, &layout, 7), random_matrix(1, b, m, 8));
             // What was there before must not count: gradients are set, not added to.
             p.gradients.fill(9.0);
-            CPU().input_affine_backward(&mut p, layer, &rows, &batch, &w).unwrap();
+            CPU().input_affine_backward(&mut p, layer, &rows, &batch, &w, None).unwrap();
             let padding = |i: usize| !layer.weight.range().contains(&i) && !layer.bias.range().contains(&i);
             (0..p.stride).filter(|&i| padding(i)).for_each(|i| p.gradients[i] = 0.0);
             check(&what, LINEAR, &p.values, &p.gradients, |v| {

@@ -85,14 +85,15 @@ impl Observer for Saver {
     }
 }
 
-/// The gradients of the first step of a phase, seen through the checkpoint that follows it.
+/// The gradients of the first step of a phase, seen through the checkpoint that follows it: the first
+/// moment is then a tenth of them. (The weights' gradients themselves are used up layer by layer.)
 fn pretrain_gradients(run: &Run<'_, Cpu>, phase: usize, values: Vec<f32>) -> Vec<f32> {
     let mut pack = Pack::new(run, 0..1).unwrap();
     pack.state.phase = phase;
     pack.params.values = values;
     let mut seen = None;
     pretrain(run, &mut pack, &mut Saver, &mut |pack| {
-        seen.get_or_insert_with(|| pack.params.gradients.clone());
+        seen.get_or_insert_with(|| pack.params.first_moments.iter().map(|m| m / (1.0 - 0.9)).collect());
         Ok(())
     })
     .unwrap();

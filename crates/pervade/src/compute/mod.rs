@@ -137,6 +137,13 @@ pub struct AdamStep {
     pub epsilon: f32,
 }
 
+impl AdamStep {
+    /// The learning rate of the number at `offset`; zero where it stays as it is.
+    pub fn learning_rate_at(&self, offset: usize) -> f32 {
+        self.groups.iter().find(|(range, _)| range.contains(&offset)).map_or(0.0, |&(_, rate)| rate)
+    }
+}
+
 /// A place where the arithmetic happens.
 ///
 /// Letters: R restarts, B rows of a batch, L samples a row, D columns, J latents, C components.
@@ -180,7 +187,7 @@ pub trait Device: Sync {
         activation: Activation,
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
-    /// Gradients of `input_affine`'s weights and bias from that of its output.
+    /// Gradients of `input_affine`'s weights and bias from that of its output, or the update by them.
     fn input_affine_backward(
         &self,
         params: &mut Params<Self::Buffer>,
@@ -188,6 +195,7 @@ pub trait Device: Sync {
         rows: &Self::Rows<'_>,
         batch: &Self::Batch,
         dy: &Matrix<Self::Buffer>,
+        update: Option<&AdamStep>,
     ) -> Result<()>;
     /// y = activation(x W + b).
     fn affine(
@@ -198,13 +206,15 @@ pub trait Device: Sync {
         activation: Activation,
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
-    /// dW = x^T dy and db = sum of dy's rows.
+    /// dW = x^T dy and db = sum of dy's rows. With an update, the layer takes Adam's step at once and
+    /// what is left in the gradients is unspecified: dW need not go to memory and back.
     fn affine_backward_weights(
         &self,
         params: &mut Params<Self::Buffer>,
         layer: Affine,
         x: &Matrix<Self::Buffer>,
         dy: &Matrix<Self::Buffer>,
+        update: Option<&AdamStep>,
     ) -> Result<()>;
     /// dx = dy W^T, zero where the ReLU that made `relu_output` was off.
     fn affine_backward_input(

@@ -2,7 +2,7 @@
 
 use super::Architecture;
 use crate::Result;
-use crate::compute::{Activation, Affine, Device, Draw, Matrix, Params};
+use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Matrix, Params};
 
 /// Activations and gradients of one batch; made once, used every step.
 #[derive(Debug)]
@@ -79,6 +79,8 @@ impl<B> Tape<B> {
 /// Whether the latent is sampled (joint training) or the mean itself (pretraining).
 pub type Noise<'a> = Option<Draw<'a>>;
 
+/// Backward, a layer's input gradient comes before its weights: with an update the weights change then
+/// and there, without one their gradient is left in the parameters' buffer.
 impl<B> Tape<B> {
     /// Picked rows to the head: g(x).
     pub fn encode<D: Device<Buffer = B>>(
@@ -115,26 +117,29 @@ impl<B> Tape<B> {
         device.affine(params, architecture.output, last, Activation::Linear, &mut self.output)
     }
 
-    /// Gradient of the output to that of z, weights on the way; `dz` ends as their sum with the prior's.
+    /// Gradient of the output to that of z, weights on the way.
     pub fn decode_backward<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
         architecture: &Architecture,
         params: &mut Params<B>,
+        update: Option<&AdamStep>,
     ) -> Result<()> {
         let n = self.decoded.len();
-        device.affine_backward_weights(params, architecture.output, &self.decoded[n - 1], &self.output)?;
         let (mask, dx) = (&self.decoded[n - 1], &mut self.d_decoded[n - 1]);
         device.affine_backward_input(params, architecture.output, &self.output, Some(mask), dx)?;
+        let (layer, x) = (architecture.output, &self.decoded[n - 1]);
+        device.affine_backward_weights(params, layer, x, &self.output, update)?;
         for i in (1..n).rev() {
             let layer = architecture.decoder[i];
-            device.affine_backward_weights(params, layer, &self.decoded[i - 1], &self.d_decoded[i])?;
             let (before, after) = self.d_decoded.split_at_mut(i);
             let mask = Some(&self.decoded[i - 1]);
             device.affine_backward_input(params, layer, &after[0], mask, &mut before[i - 1])?;
+            device.affine_backward_weights(params, layer, &self.decoded[i - 1], &after[0], update)?;
         }
-        device.affine_backward_weights(params, architecture.decoder[0], &self.z, &self.d_decoded[0])?;
-        device.affine_backward_input(params, architecture.decoder[0], &self.d_decoded[0], None, &mut self.dz)
+        let (layer, dy) = (architecture.decoder[0], &self.d_decoded[0]);
+        device.affine_backward_input(params, layer, dy, None, &mut self.dz)?;
+        device.affine_backward_weights(params, layer, &self.z, dy, update)
     }
 
     /// Gradients of z (decoder's and prior's) and of the head to all encoder weights.
@@ -145,20 +150,23 @@ impl<B> Tape<B> {
         params: &mut Params<B>,
         rows: &D::Rows<'_>,
         batch: &D::Batch,
+        update: Option<&AdamStep>,
     ) -> Result<()> {
         device.sample_latents_backward(&self.head, &self.z, &self.dz, &mut self.d_head)?;
         device.sample_latents_backward(&self.head, &self.z, &self.dz_prior, &mut self.d_head)?;
         let n = self.encoded.len();
-        device.affine_backward_weights(params, architecture.head, &self.encoded[n - 1], &self.d_head)?;
         let (mask, dx) = (&self.encoded[n - 1], &mut self.d_encoded[n - 1]);
         device.affine_backward_input(params, architecture.head, &self.d_head, Some(mask), dx)?;
+        let (layer, x) = (architecture.head, &self.encoded[n - 1]);
+        device.affine_backward_weights(params, layer, x, &self.d_head, update)?;
         for i in (1..n).rev() {
             let layer = architecture.encoder[i];
-            device.affine_backward_weights(params, layer, &self.encoded[i - 1], &self.d_encoded[i])?;
             let (before, after) = self.d_encoded.split_at_mut(i);
             let mask = Some(&self.encoded[i - 1]);
             device.affine_backward_input(params, layer, &after[0], mask, &mut before[i - 1])?;
+            device.affine_backward_weights(params, layer, &self.encoded[i - 1], &after[0], update)?;
         }
-        device.input_affine_backward(params, architecture.encoder[0], rows, batch, &self.d_encoded[0])
+        let (layer, dy) = (architecture.encoder[0], &self.d_encoded[0]);
+        device.input_affine_backward(params, layer, rows, batch, dy, update)
     }
 }

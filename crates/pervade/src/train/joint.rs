@@ -135,19 +135,21 @@ impl<D: Device> JointStep<D> {
         let step = epoch * n_steps as u64 + number as u64;
         let pick = Pick::Shuffled { keys: &self.order, epoch, first: number * run.settings.batch };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
-        self.gradients(run, params, step)?;
         let [network, mixture] = learning_rates;
-        let groups =
-            [(run.architecture.network_range(), network), (run.architecture.mixture_range(), mixture)];
-        run.device.adam(params, &AdamStep { groups, step: step + 1, epsilon: run.settings.settings.epsilon })
+        let epsilon = run.settings.settings.epsilon;
+        let adam = |range, rate| AdamStep { groups: [(range, rate), (0..0, 0.0)], step: step + 1, epsilon };
+        // The networks' weights take their step layer by layer on the way back, the mixture after it.
+        self.gradients(run, params, step, Some(&adam(run.architecture.network_range(), network)))?;
+        run.device.adam(params, &adam(run.architecture.mixture_range(), mixture))
     }
 
-    /// The gradient of minus the ELBO for the rows in the batch.
+    /// The gradient of minus the ELBO for the rows in the batch, or the networks' update by it.
     fn gradients(
         &mut self,
         run: &Run<'_, D>,
         params: &mut crate::compute::Params<D::Buffer>,
         step: u64,
+        update: Option<&AdamStep>,
     ) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
@@ -168,8 +170,8 @@ impl<D: Device> JointStep<D> {
             &mut self.sums,
         )?;
         // Back through f, the sample, and g
-        tape.decode_backward(device, architecture, params)?;
-        tape.encode_backward(device, architecture, params, &run.rows, &self.batch)
+        tape.decode_backward(device, architecture, params, update)?;
+        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, update)
     }
 
     /// The gradient for rows `first..first + B` with the noise of `step`; for tests.
@@ -181,7 +183,7 @@ impl<D: Device> JointStep<D> {
         step: u64,
     ) -> Result<()> {
         run.device.gather(&run.rows, Pick::Range { first }, &mut self.batch)?;
-        self.gradients(run, params, step)
+        self.gradients(run, params, step, None)
     }
 
     /// The buffers of the last step, for tests.

@@ -106,16 +106,10 @@ fn train_phase<D: Device>(
             let pick = Pick::Shuffled { keys: &order, epoch: shuffle, first: number * b };
             run.device.gather(&run.rows, pick, &mut work.batch)?;
             let step = (epoch * n_steps + number) as u64 + 1;
-            work.step(run, pack, phase, phase_number << 32 | step)?;
-            let adam = AdamStep {
-                groups: [
-                    (run.architecture.network_range(), learning_rate(run, step, epochs * n_steps)),
-                    (0..0, 0.0),
-                ],
-                step,
-                epsilon: EPSILON,
-            };
-            run.device.adam(&mut pack.params, &adam)
+            let rate = learning_rate(run, step, epochs * n_steps);
+            let groups = [(run.architecture.network_range(), rate), (0..0, 0.0)];
+            let adam = AdamStep { groups, step, epsilon: EPSILON };
+            work.step(run, pack, phase, phase_number << 32 | step, &adam)
         })?;
         pack.state.epoch += 1;
         let mut control = super::Control::Continue;
@@ -178,37 +172,50 @@ impl<D: Device> Work<D> {
         })
     }
 
-    fn step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, phase: Phase, draw_step: u64) -> Result<()> {
+    fn step(
+        &mut self,
+        run: &Run<'_, D>,
+        pack: &mut Pack<D>,
+        phase: Phase,
+        draw_step: u64,
+        adam: &AdamStep,
+    ) -> Result<()> {
         match phase {
-            Phase::Whole => self.whole_step(run, pack),
-            Phase::Layer(i) => self.layer_step(run, pack, i, draw_step),
+            Phase::Whole => self.whole_step(run, pack, adam),
+            Phase::Layer(i) => self.layer_step(run, pack, i, draw_step, adam),
         }
     }
 
     /// x - head - z = mean - output, and back.
-    fn whole_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>) -> Result<()> {
+    fn whole_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, adam: &AdamStep) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, &pack.params)?;
         device.likelihood(&self.families, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
-        tape.decode_backward(device, architecture, &mut pack.params)?;
+        tape.decode_backward(device, architecture, &mut pack.params, Some(adam))?;
         device.clear(&mut tape.d_head.data)?;
         device.clear(&mut tape.dz_prior.data)?;
-        tape.encode_backward(device, architecture, &mut pack.params, &run.rows, &self.batch)
+        tape.encode_backward(device, architecture, &mut pack.params, &run.rows, &self.batch, Some(adam))
     }
 
     /// Layer i and its mirror in the decoder, on the activations below it.
     ///
     /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC
     /// puts a ReLU; the ReLU comes back when the whole is fine-tuned.
-    fn layer_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, i: usize, draw_step: u64) -> Result<()> {
+    fn layer_step(
+        &mut self,
+        run: &Run<'_, D>,
+        pack: &mut Pack<D>,
+        i: usize,
+        draw_step: u64,
+        adam: &AdamStep,
+    ) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         let work = self.layer.as_mut().expect("made for this phase");
         let last = i == architecture.encoder.len();
         let rate = run.settings.settings.dropout;
         let draw = |what: u64| Draw { keys: &self.dropout_keys, step: draw_step << 1 | what };
-        device.clear(&mut pack.params.gradients)?;
         tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
         let layer = if last { architecture.head } else { architecture.encoder[i] };
         // Forward. The data themselves are never dropped, so sparse rows stay sparse.
@@ -236,21 +243,21 @@ impl<D: Device> Work<D> {
         device.affine(&pack.params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
         let target = if i == 0 { device.picked(&self.batch) } else { &tape.encoded[i - 1] };
         device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
-        // Backward.
-        device.affine_backward_weights(&mut pack.params, work.mirror, &work.dropped, &work.output)?;
+        // Backward. Layers without a gradient here take no step.
+        let (params, update) = (&mut pack.params, Some(adam));
+        let mask = (!last).then_some(&work.code);
+        device.affine_backward_input(params, work.mirror, &work.output, mask, &mut work.d_code)?;
+        device.affine_backward_weights(params, work.mirror, &work.dropped, &work.output, update)?;
         if last {
-            device.affine_backward_input(&pack.params, work.mirror, &work.output, None, &mut work.d_code)?;
             device.clear(&mut tape.d_head.data)?;
             device.sample_latents_backward(&tape.head, &work.dropped, &work.d_code, &mut tape.d_head)?;
-            return device.affine_backward_weights(&mut pack.params, layer, &work.input, &tape.d_head);
+            return device.affine_backward_weights(params, layer, &work.input, &tape.d_head, update);
         }
-        let mask = Some(&work.code);
-        device.affine_backward_input(&pack.params, work.mirror, &work.output, mask, &mut work.d_code)?;
         device.dropout_backward(draw(1), rate, &mut work.d_code)?;
         if i == 0 {
-            device.input_affine_backward(&mut pack.params, layer, &run.rows, &self.batch, &work.d_code)
+            device.input_affine_backward(params, layer, &run.rows, &self.batch, &work.d_code, update)
         } else {
-            device.affine_backward_weights(&mut pack.params, layer, &work.input, &work.d_code)
+            device.affine_backward_weights(params, layer, &work.input, &work.d_code, update)
         }
     }
 }

@@ -53,7 +53,7 @@ fn products(device: &Cpu) -> Result<Vec<Check>> {
     let dy_matrix = matrix(device, b, outputs, &dy)?;
     let (mut y, mut dx) = (Matrix::zeros(device, 1, b, outputs)?, Matrix::zeros(device, 1, b, inputs)?);
     device.affine(&params, layer, &x_matrix, Activation::Linear, &mut y)?;
-    device.affine_backward_weights(&mut params, layer, &x_matrix, &dy_matrix)?;
+    device.affine_backward_weights(&mut params, layer, &x_matrix, &dy_matrix, None)?;
     device.affine_backward_input(&params, layer, &dy_matrix, None, &mut dx)?;
     let (weight, bias) = (&params.values[layer.weight.range()], &params.values[layer.bias.range()]);
     let wide = |a: f32, b: f32| f64::from(a) * f64::from(b);

@@ -1,8 +1,9 @@
 //! Affine layers and their gradients, all restarts.
 
+use super::adam::{Rates, adam_range, product_update};
 use super::product::{Epilogue, View, product};
 use super::simd::{Isa, for_isa};
-use super::{Activation, Affine, M, Params};
+use super::{Activation, AdamStep, Affine, M, Params};
 
 /// y = activation(x W + b).
 pub(super) fn forward(
@@ -27,15 +28,39 @@ pub(super) fn forward(
     }
 }
 
-/// dW = x^T dy, db = column sums of dy.
-pub(super) fn backward_weights(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, x: &M, dy: &M) {
+/// dW = x^T dy, db = column sums of dy; or the layer after a step of Adam with these.
+pub(super) fn backward_weights(
+    isa: Isa,
+    params: &mut Params<Vec<f32>>,
+    layer: Affine,
+    x: &M,
+    dy: &M,
+    update: Option<&AdamStep>,
+) {
     for restart in 0..params.restarts {
-        let gradients = &mut params.gradients[restart * params.stride..];
-        let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns);
+        let base = restart * params.stride;
+        let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns).transposed();
         let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
         let dy_view = View::new(dy_of, dy.rows, dy.columns);
-        product(isa, x_of.transposed(), dy_view, Epilogue::Store, &mut gradients[layer.weight.range()]);
-        column_sums(isa, dy_of, &mut gradients[layer.bias.range()]);
+        let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::of(step, layer)));
+        let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
+        let d_bias = &mut d_bias[..layer.bias.columns];
+        // The sums are short work for one thread while another begins with the product.
+        rayon::join(
+            || match rates {
+                Some(rates) => {
+                    let [p, m, v] =
+                        [&mut params.values, &mut params.first_moments, &mut params.second_moments]
+                            .map(|buffer| &mut buffer[base..][weight.clone()]);
+                    product_update(isa, x_of, dy_view, rates, p, m, v);
+                }
+                None => product(isa, x_of, dy_view, Epilogue::Store, &mut d_weight[weight.clone()]),
+            },
+            || column_sums(isa, dy_of, d_bias),
+        );
+        if let Some(rates) = rates {
+            adam_range(isa, params, restart, layer.bias.range(), rates);
+        }
     }
 }
 

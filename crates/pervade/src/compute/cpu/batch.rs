@@ -57,17 +57,16 @@ impl CpuBatch {
 
     pub(super) fn fill(&mut self, rows: &CpuRows<'_>, pick: Pick<'_>) {
         let (b, n) = (self.x.rows, rows.data.n_rows());
-        for (place, id) in self.ids.iter_mut().enumerate() {
+        let columns = self.x.columns;
+        let lines = self.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut self.ids);
+        lines.enumerate().for_each(|(place, (out, id))| {
             let (restart, i) = (place / b, place % b);
             *id = match pick {
                 Pick::Shuffled { keys, epoch, first } => keys[restart].permute(first + i, n, epoch),
                 // The last batch of a pass may stand over the end; its surplus rows repeat the last.
                 Pick::Range { first } => (first + i).min(n - 1),
             };
-        }
-        let columns = self.x.columns;
-        self.x.data.par_chunks_mut(columns).with_min_len(8).zip(&self.ids).for_each(|(out, &id)| {
-            rows.preparation.prepared_row_into(rows.data, id, out);
+            rows.preparation.prepared_row_into(rows.data, *id, out);
         });
         if let Some(csr) = rows.csr() {
             self.fill_entries(csr, rows.preparation);

@@ -18,11 +18,10 @@ pub(super) fn sample_latents(draw: Option<Draw<'_>>, head: &M, z: &mut M) {
     let z_stride = z.stride();
     for (restart, z) in z.data.chunks_exact_mut(z_stride).enumerate() {
         let head = &head.data[restart * head.stride()..];
-        for (place, z) in z.chunks_exact_mut(j).enumerate() {
+        z.par_chunks_exact_mut(j).with_min_len(16).enumerate().for_each(|(place, z)| {
             let (means, log_variances) = head[place % b * 2 * j..][..2 * j].split_at(j);
             let Some(draw) = draw else {
-                z.copy_from_slice(means);
-                continue;
+                return z.copy_from_slice(means);
             };
             for quad in 0..j.div_ceil(4) {
                 let [w0, w1, w2, w3] = draw.keys[restart].draw(draw.step, place as u32, quad as u32);
@@ -33,7 +32,7 @@ pub(super) fn sample_latents(draw: Option<Draw<'_>>, head: &M, z: &mut M) {
                         exp(0.5 * clamp_log_variance(log_variances[column])).mul_add(eps, means[column]);
                 }
             }
-        }
+        });
     }
 }
 

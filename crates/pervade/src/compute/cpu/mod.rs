@@ -8,6 +8,7 @@ mod affine;
 mod batch;
 mod heads;
 pub mod math;
+mod pages;
 mod prior;
 pub mod product;
 mod shared;
@@ -78,7 +79,7 @@ impl Device for Cpu {
     }
 
     fn zeros(&self, len: usize) -> Result<Vec<f32>> {
-        Ok(vec![0.0; len])
+        Ok(pages::zeros(len))
     }
 
     fn clear(&self, buffer: &mut Vec<f32>) -> Result<()> {
@@ -137,11 +138,13 @@ impl Device for Cpu {
         rows: &CpuRows<'_>,
         batch: &CpuBatch,
         dy: &M,
+        update: Option<&AdamStep>,
     ) -> Result<()> {
         if rows.is_sparse() {
             batch.sparse_affine_backward(self.isa, params, layer, dy);
+            update.into_iter().for_each(|step| adam::adam_layer(self.isa, params, layer, step));
         } else {
-            affine::backward_weights(self.isa, params, layer, &batch.x, dy);
+            affine::backward_weights(self.isa, params, layer, &batch.x, dy, update);
         }
         Ok(())
     }
@@ -164,8 +167,9 @@ impl Device for Cpu {
         layer: Affine,
         x: &M,
         dy: &M,
+        update: Option<&AdamStep>,
     ) -> Result<()> {
-        affine::backward_weights(self.isa, params, layer, x, dy);
+        affine::backward_weights(self.isa, params, layer, x, dy, update);
         Ok(())
     }
 

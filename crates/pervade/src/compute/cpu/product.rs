@@ -2,10 +2,13 @@
 //!
 //! B is copied, one panel of columns at a time, into a small buffer that stays in the cache; A is
 //! read in place through its strides; a register tile of C is summed over all k in one go and
-//! handed to the epilogue (bias and ReLU, or the ReLU mask, or nothing) on its way to memory.
+//! handed to the epilogue (bias and ReLU, or the ReLU mask, or nothing) on its way to memory. While a
+//! tile is summed, the next panel is fetched ahead.
 //! Tasks are tiles of C of a fixed size: how many threads share them changes nothing in the result.
 
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -27,6 +30,21 @@ impl<'a> View<'a> {
     pub fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
         assert!(values.len() >= rows * columns, "{} numbers for {rows} x {columns}", values.len());
         Self { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Rows `rows` and columns `columns` of it.
+    pub(super) fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows && columns.end <= self.columns, "a part of a matrix");
+        let first = rows.start * self.row_stride + columns.start * self.column_stride;
+        Self { values: &self.values[first..], rows: rows.len(), columns: columns.len(), ..self }
     }
 
     /// The same numbers, rows and columns exchanged.
@@ -64,6 +82,34 @@ thread_local! {
 
 /// Writes A B through the epilogue to `c`, row-major [A's rows, B's columns].
 pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
+    // Waking a second thread costs some microseconds; below this the product is done by then.
+    let alone = a.rows * b.rows * b.columns < 1 << 18;
+    product_with(isa, a, b, epilogue, c, alone, None);
+}
+
+/// The same on the calling thread alone, for tasks that have their share of the work already; `used_next`
+/// are as many rows of other buffers, fetched while the product is computed.
+pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], used_next: UsedNext) {
+    product_with(isa, a, b, Epilogue::Store, c, true, Some(used_next));
+}
+
+/// Blocks of C's shape in three buffers, where they begin and how far their rows lie apart.
+#[derive(Clone, Copy)]
+pub(super) struct UsedNext {
+    pub(super) buffers: [Shared; 3],
+    pub(super) first: usize,
+    pub(super) row_stride: usize,
+}
+
+fn product_with(
+    isa: Isa,
+    a: View,
+    b: View,
+    epilogue: Epilogue,
+    c: &mut [f32],
+    alone: bool,
+    used_next: Option<UsedNext>,
+) {
     assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
     assert!(c.len() >= a.rows * b.columns, "room for a product");
@@ -75,10 +121,10 @@ pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
     }
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => run::<std::arch::x86_64::__m512>(a, b, epilogue, c, task_avx512),
+        Isa::Avx512 => run::<std::arch::x86_64::__m512>(a, b, epilogue, c, alone, used_next, task_avx512),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => run::<std::arch::x86_64::__m256>(a, b, epilogue, c, task_avx2),
-        _ => run::<[f32; 4]>(a, b, epilogue, c, task_plain),
+        Isa::Avx2 => run::<std::arch::x86_64::__m256>(a, b, epilogue, c, alone, used_next, task_avx2),
+        _ => run::<[f32; 4]>(a, b, epilogue, c, alone, used_next, task_plain),
     }
 }
 
@@ -91,11 +137,20 @@ struct Task<'a> {
     rows: (usize, usize),
     column: usize,
     width: usize,
+    used_next: Option<UsedNext>,
 }
 
 type TaskFn = unsafe fn(&Task, &mut [f32]);
 
-fn run<V: Vector>(a: View, b: View, epilogue: Epilogue, c: &mut [f32], task_fn: TaskFn) {
+fn run<V: Vector>(
+    a: View,
+    b: View,
+    epilogue: Epilogue,
+    c: &mut [f32],
+    alone: bool,
+    used_next: Option<UsedNext>,
+    task_fn: TaskFn,
+) {
     let panel_columns = 2 * V::LANES;
     let n_panels = b.columns.div_ceil(panel_columns);
     let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
@@ -107,7 +162,7 @@ fn run<V: Vector>(a: View, b: View, epilogue: Epilogue, c: &mut [f32], task_fn: 
         let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
         let column = panel * panel_columns;
         let width = panel_columns.min(b.columns - column);
-        let task = Task { a, b, epilogue, c: shared, rows, column, width };
+        let task = Task { a, b, epilogue, c: shared, rows, column, width, used_next };
         PANEL.with_borrow_mut(|buffer| {
             let needed = b.rows * panel_columns;
             if buffer.len() < needed {
@@ -119,9 +174,7 @@ fn run<V: Vector>(a: View, b: View, epilogue: Epilogue, c: &mut [f32], task_fn: 
         });
     };
     let n_tasks = n_panels * n_row_blocks;
-    let operations = a.rows * b.rows * b.columns;
-    // Waking a second thread costs some microseconds; below this the product is done by then.
-    if operations < 1 << 18 {
+    if alone {
         (0..n_tasks).for_each(work);
     } else {
         (0..n_tasks).into_par_iter().with_max_len(1).for_each(work);
@@ -150,7 +203,21 @@ unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
 /// Copies the panel of B, then sums register tiles down the rows of A.
 #[inline(always)]
 unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
-    pack::<V>(task, panel);
+    // SAFETY: passed on from the caller.
+    unsafe {
+        if task.width <= V::LANES {
+            tile_of_width::<V, 1>(task, panel);
+        } else {
+            tile_of_width::<V, 2>(task, panel);
+        }
+    }
+}
+
+/// `W`: vectors in a line of the panel.
+#[inline(always)]
+unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
+    let panel = &mut panel[..task.b.rows * W * V::LANES];
+    pack::<V, W>(task, panel);
     let n_rows = task.rows.1 - task.rows.0;
     // Blocks of nearly equal height: 100 rows are 8 blocks of 12 or 13, not 7 of 14 and one of 2.
     let n_blocks = n_rows.div_ceil(V::TILE_ROWS);
@@ -161,7 +228,7 @@ unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
             ($($h:literal)*) => {
                 match height {
                     // SAFETY: row + height stays within the task's rows.
-                    $($h => unsafe { register_tile::<V, $h>(task, row, panel) },)*
+                    $($h => unsafe { register_tile::<V, W, $h>(task, row, panel) },)*
                     _ => unreachable!("a tile of {height} rows"),
                 }
             };
@@ -171,23 +238,25 @@ unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
     }
 }
 
-/// B's panel as [k][2 LANES], zeros beyond its width.
+/// B's panel as [k][W LANES], zeros beyond its width.
 #[inline(always)]
-fn pack<V: Vector>(task: &Task, panel: &mut [f32]) {
-    let (b, columns) = (task.b, 2 * V::LANES);
+fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
+    let (b, columns) = (task.b, W * V::LANES);
     if task.width < columns {
-        panel.chunks_exact_mut(columns).for_each(|line| line[task.width..].fill(0.0));
+        panel.fill(0.0);
     }
     if b.column_stride == 1 {
         for (k, line) in panel.chunks_exact_mut(columns).enumerate() {
             let start = k * b.row_stride + task.column;
             let from = &b.values[start..start + task.width];
             if task.width == columns {
-                // SAFETY: both lines hold 2 LANES numbers. (A call of memcpy for so few would take
-                // as long as the copy.)
-                unsafe {
-                    V::load(from.as_ptr()).store(line.as_mut_ptr());
-                    V::load(from.as_ptr().add(V::LANES)).store(line.as_mut_ptr().add(V::LANES));
+                for w in 0..W {
+                    // SAFETY: both lines hold W LANES numbers. (A call of memcpy for so few would
+                    // take as long as the copy.)
+                    unsafe {
+                        let vector = V::load(from.as_ptr().add(w * V::LANES));
+                        vector.store(line.as_mut_ptr().add(w * V::LANES));
+                    }
                 }
             } else {
                 line[..task.width].copy_from_slice(from);
@@ -219,58 +288,96 @@ fn pack<V: Vector>(task: &Task, panel: &mut [f32]) {
     }
 }
 
-/// Sums a tile of `H` rows and 2 LANES columns over all k and sends it through the epilogue.
+/// Sums a tile of `H` rows and W LANES columns over all k and sends it through the epilogue.
 #[inline(always)]
-unsafe fn register_tile<V: Vector, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
-    let (a, columns) = (task.a, 2 * V::LANES);
+unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
+    let (a, columns, n_k) = (task.a, W * V::LANES, task.b.rows);
+    let ldc = task.b.columns;
+    let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
+    // What the sums go through on their way to an epilogue. Registers stay registers only while all
+    // that touches them are loops of a known length, so the epilogue reads them from here.
+    let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
     // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`;
-    // the panel holds 2 LANES numbers for every k.
-    let sums = unsafe {
-        let mut sums = [[V::zero(); 2]; H];
+    // the panel holds W LANES numbers for every k; a line holds 32 >= W LANES numbers, and so does each
+    // line of C from the task's column on if it is stored directly.
+    unsafe {
+        let mut sums = [[V::zero(); W]; H];
         let mut a_k = a.values.as_ptr().add(row * a.row_stride);
         let mut b_k = panel.as_ptr();
-        for _ in 0..task.b.rows {
-            let b0 = V::load(b_k);
-            let b1 = V::load(b_k.add(V::LANES));
-            for h in 0..H {
-                let x = V::splat(*a_k.add(h * a.row_stride));
-                sums[h][0] = sums[h][0].add_product(x, b0);
-                sums[h][1] = sums[h][1].add_product(x, b1);
+        for part in 0..H {
+            fetch_ahead::<V>(task, row + part);
+            for _ in n_k * part / H..n_k * (part + 1) / H {
+                let b: [V; W] = std::array::from_fn(|w| V::load(b_k.add(w * V::LANES)));
+                for h in 0..H {
+                    let x = V::splat(*a_k.add(h * a.row_stride));
+                    for w in 0..W {
+                        sums[h][w] = sums[h][w].add_product(x, b[w]);
+                    }
+                }
+                a_k = a_k.wrapping_add(a.column_stride);
+                b_k = b_k.add(columns);
             }
-            a_k = a_k.wrapping_add(a.column_stride);
-            b_k = b_k.add(columns);
         }
-        sums
-    };
-    let ldc = task.b.columns;
-    let mut line = [0.0f32; 32];
-    for h in 0..H {
-        let start = (row + h) * ldc + task.column;
-        // SAFETY: the tile lies inside C and is this task's.
-        let out = unsafe { task.c.slice(start, task.width) };
-        if task.width == columns && matches!(task.epilogue, Epilogue::Store) {
-            // SAFETY: the line of C holds 2 LANES numbers.
-            unsafe {
-                sums[h][0].store(out.as_mut_ptr());
-                sums[h][1].store(out.as_mut_ptr().add(V::LANES));
+        let (to, stride) = if direct {
+            (task.c.slice(row * ldc + task.column, (H - 1) * ldc + columns).as_mut_ptr(), ldc)
+        } else {
+            (lines.as_mut_ptr().cast::<f32>(), 32)
+        };
+        for h in 0..H {
+            for w in 0..W {
+                sums[h][w].store(to.add(h * stride + w * V::LANES));
             }
-            continue;
         }
-        // SAFETY: the line holds 32 >= 2 LANES numbers.
-        unsafe {
-            sums[h][0].store(line.as_mut_ptr());
-            sums[h][1].store(line.as_mut_ptr().add(V::LANES));
+    }
+    if !direct {
+        for h in 0..H {
+            // SAFETY: W LANES >= width numbers of line h were stored; the tile lies inside C and is
+            // this task's.
+            let (line, out) = unsafe {
+                let line = lines.as_ptr().cast::<f32>().add(h * 32);
+                let start = (row + h) * ldc + task.column;
+                (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width))
+            };
+            finish(task, row + h, line, out);
         }
-        finish(task, row + h, &line, out);
+    }
+}
+
+/// Numbers in a line of the cache.
+const CACHE_LINE: usize = 16;
+
+/// Asks for `row`'s share of the next panel of B and of what is used next. Addresses may lie beyond the matrix: nothing is read.
+#[inline(always)]
+fn fetch_ahead<V: Vector>(task: &Task, row: usize) {
+    let (b, columns) = (task.b, 2 * V::LANES);
+    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
+        for buffer in buffers {
+            let line = buffer.at(first + row * row_stride + task.column);
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+        }
+    }
+    let (share, n_shares) = (row - task.rows.0, task.rows.1 - task.rows.0);
+    let next = task.column + columns;
+    if b.column_stride == 1 {
+        for k in b.rows * share / n_shares..b.rows * (share + 1) / n_shares {
+            let line = b.values.as_ptr().wrapping_add(k * b.row_stride + next);
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+        }
+    } else {
+        let n_lines = columns * b.rows.div_ceil(CACHE_LINE);
+        for line in n_lines * share / n_shares..n_lines * (share + 1) / n_shares {
+            let (n, k) = (line % columns, line / columns * CACHE_LINE);
+            V::prefetch(b.values.as_ptr().wrapping_add((next + n) * b.column_stride + k));
+        }
     }
 }
 
 #[inline(always)]
-fn finish(task: &Task, row: usize, line: &[f32; 32], out: &mut [f32]) {
+fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
     let from = task.column;
     let width = out.len();
     match task.epilogue {
-        Epilogue::Store => out.copy_from_slice(&line[..width]),
+        Epilogue::Store => out.copy_from_slice(line),
         Epilogue::Bias(bias) => {
             for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
                 *o = x + b;

@@ -17,6 +17,12 @@ impl Shared {
         Self { start: values.as_mut_ptr(), len: values.len() }
     }
 
+    /// Where number `i` lies, to be fetched ahead; may lie beyond the end.
+    #[inline(always)]
+    pub(super) fn at(self, i: usize) -> *const f32 {
+        self.start.wrapping_add(i)
+    }
+
     /// The part of `len` numbers from `first` on.
     ///
     /// # Safety

@@ -67,6 +67,9 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Asks for the line of the cache that holds `at`; reads nothing, so any address will do.
+    #[inline(always)]
+    fn prefetch(_at: *const f32) {}
     /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         for row in 0..8 {
@@ -113,6 +116,11 @@ mod x86 {
             unsafe { _mm512_fmadd_ps(a, b, self) }
         }
         #[inline(always)]
+        fn prefetch(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
             // SAFETY: both blocks are valid by the caller's word.
             unsafe { transpose8(from, from_stride, to, to_stride) }
@@ -146,6 +154,11 @@ mod x86 {
         unsafe fn add_product(self, a: Self, b: Self) -> Self {
             // SAFETY: see the impl above.
             unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        fn prefetch(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
