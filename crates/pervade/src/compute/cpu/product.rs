@@ -353,7 +353,7 @@ fn fetch_ahead<V: Vector>(task: &Task, row: usize) {
     if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
         for buffer in buffers {
             let line = buffer.at(first + row * row_stride + task.column);
-            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch_once(line.wrapping_add(i)));
         }
     }
     let (share, n_shares) = (row - task.rows.0, task.rows.1 - task.rows.0);

@@ -70,6 +70,9 @@ pub(super) trait Vector: Copy {
     /// Asks for the line of the cache that holds `at`; reads nothing, so any address will do.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
+    /// The same for what is used once.
+    #[inline(always)]
+    fn prefetch_once(_at: *const f32) {}
     /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         for row in 0..8 {
@@ -121,6 +124,11 @@ mod x86 {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
+        fn prefetch_once(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
             // SAFETY: both blocks are valid by the caller's word.
             unsafe { transpose8(from, from_stride, to, to_stride) }
@@ -159,6 +167,11 @@ mod x86 {
         fn prefetch(at: *const f32) {
             // SAFETY: a hint; it faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
+        fn prefetch_once(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
