@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use pervade::compute::Cpu;
 use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
 use crate::commands::{assign, bench, completions, demo, doctor, evaluate, fit, generate, inspect, rows};
+use crate::console::Console;
+use crate::device::AnyDevice;
 use crate::settings;
 
 /// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
@@ -57,10 +58,14 @@ pub(crate) struct Common {
     /// Threads to use; the result does not depend on it [default: all cores]
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
-    /// Where to compute
+    /// Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE")]
-    #[arg(default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    #[arg(default_value = "auto")]
     device: String,
+    /// How CUDA rounds the factors of matrix products: tf32 is faster and coarser
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "P")]
+    #[arg(default_value = "fp32", value_parser = ["fp32", "tf32"])]
+    precision: String,
 }
 
 /// More threads than this are a typing error.
@@ -77,14 +82,8 @@ impl Common {
     }
 
     /// The device asked for.
-    pub(crate) fn open_device(&self) -> Result<Cpu> {
-        if self.device == "cuda" {
-            return Err(Error::Device {
-                problem: "this build has no CUDA yet".to_string(),
-                hint: "use `--device cpu`, or leave the flag out".to_string(),
-            });
-        }
-        Ok(Cpu::new())
+    pub(crate) fn open_device(&self, console: &Console) -> Result<AnyDevice> {
+        AnyDevice::open(&self.device, &self.precision, console)
     }
 }
 

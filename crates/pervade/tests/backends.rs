@@ -235,7 +235,7 @@ fn likelihood_cases() -> Vec<Case> {
         let expected = gradient.into_iter().chain([total * scale]).collect();
         let name = format!("{family:?} {b}x{d}x{samples}");
         cases.push(case(name, 1e-6, expected, move |cpu| {
-            let (mut output, mut sums) = (output.clone(), cpu.sums(1).unwrap());
+            let (mut output, mut sums) = (output.clone(), cpu.sums(1, output.rows).unwrap());
             cpu.likelihood(&[family], &x, &mut output, &mut sums).unwrap();
             let total = cpu.take_sums(&mut sums).unwrap()[0].reconstruction / b as f64;
             output.data.push((total * scale) as f32);
@@ -349,7 +349,7 @@ fn run_prior(cpu: &Cpu, gamma: Gamma, p: &Prior) -> (Floats, Terms) {
     let mut params = Params::zeros(cpu, 1, p.values.len()).unwrap();
     params.values.copy_from_slice(&p.values);
     let (mut d_head, mut dz) = (zeros(1, p.b, 2 * p.j), zeros(1, p.samples * p.b, p.j));
-    let (mut scratch, mut sums) = (cpu.prior_scratch(1, p.b, p.slots).unwrap(), cpu.sums(1).unwrap());
+    let (mut scratch, mut sums) = (cpu.prior_scratch(1, p.b, p.samples * p.b, p.slots).unwrap(), cpu.sums(1, p.samples * p.b).unwrap());
     cpu.prior(gamma, &mut params, p.slots, &p.head, &p.z, &mut scratch, &mut d_head, &mut dz, &mut sums)
         .unwrap();
     ([params.gradients, d_head.data, dz.data].concat(), cpu.take_sums(&mut sums).unwrap()[0])

@@ -137,7 +137,7 @@ fn sampled_latents() {
         z
     };
     let mut d_head = matrix(1, b, 2 * j, vec![0.5; b * 2 * j]);
-    CPU().sample_latents_backward(&head, &sample(&head.data), &w, &mut d_head).unwrap();
+    CPU().sample_latents_backward(&head, &sample(&head.data), &w, None, &mut d_head).unwrap();
     // The share is added to what is there.
     let share: Floats = d_head.data.iter().map(|d| d - 0.5).collect();
     // A standard deviation of e^10 leaves no digits for its mean: that latent is tested at its bound only.
@@ -145,7 +145,7 @@ fn sampled_latents() {
     assert_eq!((share[j], share[3 * j + 2]), (0.0, 0.0));
     head.data[j] = 0.3;
     let mut d_head = zeros(1, b, 2 * j);
-    CPU().sample_latents_backward(&head, &sample(&head.data), &w, &mut d_head).unwrap();
+    CPU().sample_latents_backward(&head, &sample(&head.data), &w, None, &mut d_head).unwrap();
     check("head", CURVED, &head.data, &d_head.data, loss);
 }
 
@@ -180,7 +180,7 @@ fn likelihoods() {
         }
         let run = |at: &[f32]| {
             let mut output = matrix(1, samples * b, columns, at.to_vec());
-            let mut sums = CPU().sums(1).unwrap();
+            let mut sums = CPU().sums(1, output.rows).unwrap();
             CPU().likelihood(&[family], &x, &mut output, &mut sums).unwrap();
             (-CPU().take_sums(&mut sums).unwrap()[0].reconstruction / b as f64, output.data)
         };
@@ -201,7 +201,7 @@ fn likelihoods_of_restarts() {
     let (x, output) = (random_matrix(2, b, d, 22), random_matrix(2, b, d, 23));
     let families = [0.3, 1.7].map(|variance| Likelihood::GaussianFixed { variance });
     let run = |families: &[Likelihood], x: Matrix<Floats>, mut output: Matrix<Floats>| {
-        let mut sums = CPU().sums(families.len()).unwrap();
+        let mut sums = CPU().sums(families.len(), output.rows).unwrap();
         CPU().likelihood(families, &x, &mut output, &mut sums).unwrap();
         (output.data, CPU().take_sums(&mut sums).unwrap())
     };
@@ -227,8 +227,8 @@ fn prior_of_both_gammas() {
             p.gradients = vec![0.0; p.stride];
             let (head, z) = (matrix(1, b, 2 * j, head.to_vec()), matrix(1, samples * b, j, z.to_vec()));
             let (mut d_head, mut dz) = (random_matrix(1, b, 2 * j, 1), random_matrix(1, samples * b, j, 2));
-            let mut scratch = CPU().prior_scratch(1, b, slots).unwrap();
-            let mut sums = CPU().sums(1).unwrap();
+            let mut scratch = CPU().prior_scratch(1, b, z.rows, slots).unwrap();
+            let mut sums = CPU().sums(1, z.rows).unwrap();
             CPU()
                 .prior(gamma, &mut p, slots, &head, &z, &mut scratch, &mut d_head, &mut dz, &mut sums)
                 .unwrap();

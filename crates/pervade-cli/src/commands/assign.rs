@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
+use crate::device::on_device;
 use crate::{Outcome, outputs, words};
 
 /// Assign every row to its most probable cluster
@@ -30,8 +31,8 @@ pub(crate) struct AssignArgs {
 /// Runs it.
 pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Result<Outcome> {
     outputs::check_table(args.out.as_deref())?;
-    let (device, model, table) = super::open(&args.both, common)?;
-    let found = model.assign(&device, &table.data)?;
+    let (device, model, table) = super::open(&args.both, common, console)?;
+    let found = on_device!(&device, device => model.assign(device, &table.data)?);
     let k = found.n_clusters;
     let probability: Vec<f32> = found
         .clusters

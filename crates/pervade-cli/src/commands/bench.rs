@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use pervade::compute::Cpu;
+use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
+use crate::device::on_device;
 use crate::words;
 
 /// Time the parts of pervade on this machine
@@ -68,11 +69,24 @@ pub(crate) struct StepTimes {
     device: String,
 }
 
+impl StepTimes {
+    /// Floating-point operations of a step.
+    pub(crate) fn flop(&self) -> f64 {
+        1e6 * self.gflop_per_second * self.ms_per_step
+    }
+
+    /// Bytes that a step has to move: weights read forward and back, then parameters and moments updated.
+    pub(crate) fn bytes(&self) -> f64 {
+        let weights = self.flop() / (6.0 * (self.batch * self.restarts) as f64);
+        (self.restarts as f64) * weights * 4.0 * (2.0 + 6.0)
+    }
+}
+
 /// Runs it.
 pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let What::Step(shape) = &args.what;
-    let device = common.open_device()?;
-    let times = time_steps(shape, &device, common.threads()?)?;
+    let device = common.open_device(console)?;
+    let times = on_device!(&device, device => time_steps(shape, device, common.threads()?)?);
     let text = format!(
         "{:.2} ms a step (fastest {:.2}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
         times.ms_per_step,
@@ -94,7 +108,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Resul
 const BLOCK: usize = 10;
 
 /// Times joint steps after a warm-up of two blocks.
-pub(crate) fn time_steps(shape: &StepArgs, device: &Cpu, threads: usize) -> Result<StepTimes> {
+pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
     let limit = Duration::try_from_secs_f64(shape.seconds)
         .map_err(|_| Error::setting("seconds", shape.seconds, "must be a number of seconds"))?;
     let sizes = [
@@ -129,6 +143,8 @@ pub(crate) fn time_steps(shape: &StepArgs, device: &Cpu, threads: usize) -> Resu
             joint.step(&run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
             step += 1;
         }
+        // A device may still be at work: its sums wait for it.
+        device.take_sums(&mut joint.sums)?;
         if step > 2 * BLOCK {
             times.push(block.elapsed().as_secs_f64() * 1e3 / BLOCK as f64);
         }
@@ -155,7 +171,7 @@ pub(crate) fn time_steps(shape: &StepArgs, device: &Cpu, threads: usize) -> Resu
         restarts: shape.restarts,
         components: checked.n_components,
         threads,
-        device: super::doctor::device_name(device),
+        device: device.name(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pervade::compute::Cpu;
+use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{
     Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
+use crate::device::on_device;
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
@@ -42,7 +43,7 @@ const SHOWN: usize = 10;
 /// Runs it.
 pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let started = Instant::now();
-    let device = common.open_device()?;
+    let device = common.open_device(console)?;
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
     check_writable(&args.out.join("digits.pervade"))?;
     let (data, labels) = digits()?;
@@ -53,13 +54,15 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     interrupt::listen(false);
     let settings = settings(args.seed);
     let table = Table { data, labels: None };
-    let (fit, _) = super::fit::fit_table(&table, settings, &device, console)?;
+    let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
     let clusters = &fit.assignments[fit.chosen];
     Assignments { clusters, probability: None, probabilities: None }
         .write(&args.out.join("assignments.csv"))?;
-    draw_clusters(&fit, &table.data, &device, args.seed, &args.out.join("clusters.png"))?;
-    draw_latents(&fit, &table.data, &device, &args.out.join("latents.png"))?;
+    on_device!(&device, device => {
+        draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
+        draw_latents(&fit, &table.data, device, &args.out.join("latents.png"))?;
+    });
     let scores = LabelScores::new(clusters, &labels)?;
     let took = started.elapsed();
     console.say(&summary(&fit, &labels, &scores, &args.out, took)?);
@@ -96,7 +99,7 @@ fn digits() -> Result<(Dataset, Labels)> {
 }
 
 /// A line for each cluster: real rows on the left, generated ones on the right.
-fn draw_clusters(fit: &Fit, data: &Dataset, device: &Cpu, seed: u64, path: &Path) -> Result<()> {
+fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, path: &Path) -> Result<()> {
     let (clusters, d) = (&fit.assignments[fit.chosen], data.n_columns());
     let mut lines = Vec::new();
     for cluster in 0..fit.model.n_clusters() {
@@ -117,7 +120,7 @@ fn draw_clusters(fit: &Fit, data: &Dataset, device: &Cpu, seed: u64, path: &Path
 }
 
 /// The latent means on their two principal axes, a colour a cluster.
-fn draw_latents(fit: &Fit, data: &Dataset, device: &Cpu, path: &Path) -> Result<()> {
+fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -> Result<()> {
     const SIDE: usize = 640;
     const MARGIN: f64 = 24.0;
     let points = principal_plane(&fit.model.embed(device, data)?, fit.model.n_latents());

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
+use crate::device::on_device;
 use crate::report::LabelScores;
 use crate::{Outcome, words};
 
@@ -33,11 +34,11 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common, console: &Console) -> Re
     if let Some(least) = args.at_least.filter(|least| !(0.0..=1.0).contains(least)) {
         return Err(Error::setting("at-least", least, "must be a share between 0 and 1"));
     }
-    let (device, model, table) = super::open(&args.both, common)?;
+    let (device, model, table) = super::open(&args.both, common, console)?;
     let Some(labels) = table.labels else {
         return Err(Error::data(args.both.data.display(), "no labels were found"));
     };
-    let found = model.assign(&device, &table.data)?;
+    let found = on_device!(&device, device => model.assign(device, &table.data)?);
     let scores = LabelScores::new(&found.clusters, &labels)?;
     let confusion = metrics::confusion(&found.clusters, labels.ids())?;
     let object = described(&scores, &confusion, &labels, found.n_clusters);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pervade::compute::Device;
 use pervade::config::CheckedSettings;
 use pervade::data::{Dataset, Table};
 use pervade::train::checkpoint::Checkpoints;
@@ -12,6 +13,7 @@ use pervade::{Error, Fit, Result};
 
 use crate::args::{Common, ReadArgs};
 use crate::console::Console;
+use crate::device::{AnyDevice, on_device};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, SettingFlags};
@@ -56,7 +58,7 @@ pub(crate) struct FitArgs {
 /// Runs it.
 pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: &Console) -> Result<Outcome> {
     let started = Instant::now();
-    let device = common.open_device()?;
+    let device = common.open_device(console)?;
     let settings = args.settings.resolve(args.config.as_deref())?;
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
     outputs::check(&[Some(&out), args.log.as_deref(), args.record.as_deref()])?;
@@ -68,7 +70,9 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
     interrupt::listen(checkpoints.is_some());
-    let fit = fit_and_save(&table.data, &checked, &device, &mut progress, checkpoints.as_ref(), &out)?;
+    let fit = on_device!(&device, device => {
+        fit_and_save(&table.data, &checked, device, &mut progress, checkpoints.as_ref(), &out)?
+    });
     let seconds = Seconds::new(read, progress.spent(), started);
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
@@ -81,10 +85,10 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
 }
 
 /// Fits, writes the model and removes the checkpoint, which only an interruption leaves behind.
-fn fit_and_save(
+fn fit_and_save<D: Device>(
     data: &Dataset,
     settings: &CheckedSettings,
-    device: &pervade::compute::Cpu,
+    device: &D,
     progress: &mut Progress<'_>,
     checkpoints: Option<&Checkpoints>,
     out: &Path,
@@ -158,7 +162,7 @@ fn write_record(
     data: &Path,
     typed: &[OsString],
     common: &Common,
-    device: &pervade::compute::Cpu,
+    device: &AnyDevice,
     mut report: FitReport<'_>,
     fit: &Fit,
 ) -> Result<()> {
@@ -167,7 +171,7 @@ fn write_record(
     let record = RunRecord {
         command: travelling_command(typed),
         version: env!("CARGO_PKG_VERSION"),
-        device: super::doctor::device_name(device),
+        device: device.name(),
         threads: common.threads()?,
         data: outputs::name_of(data),
         result: report,
@@ -181,10 +185,10 @@ fn write_record(
 }
 
 /// A fit without files around it, for `demo` and `doctor`.
-pub(crate) fn fit_table(
+pub(crate) fn fit_table<D: Device>(
     table: &Table,
     settings: pervade::config::Settings,
-    device: &pervade::compute::Cpu,
+    device: &D,
     console: &Console,
 ) -> Result<(Fit, [Duration; 3])> {
     let checked = settings.check(&table.data)?;

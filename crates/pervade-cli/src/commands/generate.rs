@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::compute::Cpu;
+use pervade::compute::Device;
 use pervade::data::{Assignments, OutputFormat, Rows, check_writable};
 use pervade::model::{Generated, Vade};
 use pervade::{Error, Result};
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
+use crate::device::on_device;
 use crate::picture::{self, Tone};
 use crate::{Outcome, outputs, words};
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
         Some(out) => check_writable(out)?,
         None => outputs::check_table(args.out.as_deref())?,
     }
-    let device = common.open_device()?;
+    let device = common.open_device(console)?;
     let model = Vade::load(&args.model)?;
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
     let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
@@ -56,8 +57,8 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
         return Err(Error::setting("count", args.count, format!("must be between 1 and {most}")));
     }
     let made = match picture {
-        Some(out) => draw(args, &model, &device, out)?,
-        None => write(args, &model, &device, console)?,
+        Some(out) => on_device!(&device, device => draw(args, &model, device, out)?),
+        None => on_device!(&device, device => write(args, &model, device, console)?),
     };
     let rows = made.clusters.len();
     console.say(&format!("generated {}", words::counted(rows, "row")));
@@ -79,7 +80,7 @@ fn is_png(path: &Path) -> bool {
 }
 
 /// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
-fn write(args: &GenerateArgs, model: &Vade, device: &Cpu, console: &Console) -> Result<Generated> {
+fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Generated> {
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
@@ -95,7 +96,7 @@ fn write(args: &GenerateArgs, model: &Vade, device: &Cpu, console: &Console) -> 
 }
 
 /// A line of pictures for each cluster, or for the one that was asked for.
-fn draw(args: &GenerateArgs, model: &Vade, device: &Cpu, out: &Path) -> Result<Generated> {
+fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Generated> {
     let Some(shape) = model.image() else {
         return Err(Error::setting("out", out.display(), "but the model's data are not images")
             .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));

@@ -14,13 +14,13 @@ pub(crate) mod rows;
 use std::ffi::OsString;
 
 use pervade::Result;
-use pervade::compute::Cpu;
 use pervade::data::Table;
 use pervade::model::Vade;
 
 use crate::Outcome;
 use crate::args::{Cli, Command, Common, ModelAndData};
 use crate::console::Console;
+use crate::device::AnyDevice;
 
 /// Runs the command that was typed.
 pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Outcome> {
@@ -42,8 +42,8 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
 }
 
 /// Opens the device, the model and the data, in the order of what fails fastest.
-fn open(both: &ModelAndData, common: &Common) -> Result<(Cpu, Vade, Table)> {
-    let device = common.open_device()?;
+fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
+    let device = common.open_device(console)?;
     let model = Vade::load(&both.model)?;
     let table = both.read.read(&both.data)?;
     Ok((device, model, table))

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
+use crate::device::on_device;
 use crate::{Outcome, outputs, words};
 
 /// Map every row to its latent mean, a small vector that distances and plots work well on
@@ -55,8 +56,8 @@ struct OutArgs {
 /// Runs `embed`.
 pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Result<Outcome> {
     outputs::check_table(args.to.out.as_deref())?;
-    let (device, model, table) = super::open(&args.both, common)?;
-    let values = model.embed(&device, &table.data)?;
+    let (device, model, table) = super::open(&args.both, common, console)?;
+    let values = on_device!(&device, device => model.embed(device, &table.data)?);
     let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
     let rows = Rows { values: &values, n_columns: names.len(), names: Some(&names) };
     deliver("latents", rows, args.to.out.as_deref(), console)
@@ -65,8 +66,8 @@ pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Res
 /// Runs `reconstruct`.
 pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Console) -> Result<Outcome> {
     outputs::check_table(args.to.out.as_deref())?;
-    let (device, model, table) = super::open(&args.both, common)?;
-    let values = model.reconstruct(&device, &table.data)?;
+    let (device, model, table) = super::open(&args.both, common, console)?;
+    let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
     let rows = Rows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
     deliver("reconstructions", rows, args.to.out.as_deref(), console)
 }
@@ -74,8 +75,8 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
 /// Runs `score`.
 pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Result<Outcome> {
     outputs::check_table(args.to.out.as_deref())?;
-    let (device, model, table) = super::open(&args.both, common)?;
-    let values: Vec<f32> = model.score(&device, &table.data)?.into_iter().map(|x| x as f32).collect();
+    let (device, model, table) = super::open(&args.both, common, console)?;
+    let values: Vec<f32> = on_device!(&device, device => model.score(device, &table.data)?).into_iter().map(|x| x as f32).collect();
     let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
     console.say(&format!("mean elbo {mean:.4} nats a row"));
     let names = ["elbo".to_string()];

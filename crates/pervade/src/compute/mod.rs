@@ -5,14 +5,22 @@
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub(crate) mod host_simd;
 mod mapped;
+#[cfg(not(feature = "cuda"))]
+mod no_cuda;
 mod params;
 
 use std::ops::Range;
 
 pub use cpu::Cpu;
+#[cfg(feature = "cuda")]
+pub use cuda::{Cuda, Precision};
 pub use mapped::Mapped;
+#[cfg(not(feature = "cuda"))]
+pub use no_cuda::{Cuda, Precision};
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
 
 use crate::Result;
@@ -137,7 +145,65 @@ pub struct AdamStep {
     pub epsilon: f32,
 }
 
+/// Adam's running means: the share of the old value (Kingma and Ba, 2015).
+const BETA1: f32 = 0.9;
+const BETA2: f32 = 0.999;
+
+/// The learning rate over the first moment's bias correction, after `step` steps.
+fn step_size(step: u64, learning_rate: f32) -> f32 {
+    // Powers in double precision: at step 1e5 the single-precision one is off in the fourth digit.
+    (f64::from(learning_rate) / (1.0 - f64::from(BETA1).powf(step as f64))) as f32
+}
+
+/// The inverse root of the second moment's bias correction, after `step` steps.
+fn inverse_root(step: u64) -> f32 {
+    (1.0 / (1.0 - f64::from(BETA2).powf(step as f64)).sqrt()) as f32
+}
+
+/// What changes from one step of a stage to the next. All else is the same every time, so that a device
+/// may record one step and replay it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tick {
+    /// The shuffle's number, as in [`Pick::Shuffled`].
+    pub epoch: u64,
+    /// The first place, as there.
+    pub first: u64,
+    /// The number of the step's draws: what [`Draw::step`] counts from.
+    pub draw: u64,
+    /// Adam's step, as in [`AdamStep::step`].
+    pub adam: u64,
+    /// Learning rates of Adam's groups.
+    pub learning_rates: [f32; 2],
+}
+
+impl Tick {
+    /// A learning rate over its bias correction.
+    pub fn step_size(&self, learning_rate: f32) -> f32 {
+        step_size(self.adam, learning_rate)
+    }
+
+    /// The other bias correction.
+    pub fn inverse_root(&self) -> f32 {
+        inverse_root(self.adam)
+    }
+}
+
 impl AdamStep {
+    /// A learning rate over its bias correction.
+    pub fn step_size(&self, learning_rate: f32) -> f32 {
+        step_size(self.step, learning_rate)
+    }
+
+    /// The other bias correction.
+    pub fn inverse_root(&self) -> f32 {
+        inverse_root(self.step)
+    }
+
+    /// Which group the number at `offset` belongs to; the first where it belongs to none.
+    pub fn group_of(&self, offset: usize) -> usize {
+        self.groups.iter().position(|(range, _)| range.contains(&offset)).unwrap_or(0)
+    }
+
     /// The learning rate of the number at `offset`; zero where it stays as it is.
     pub fn learning_rate_at(&self, offset: usize) -> f32 {
         self.groups.iter().find(|(range, _)| range.contains(&offset)).map_or(0.0, |&(_, rate)| rate)
@@ -156,6 +222,13 @@ pub trait Device: Sync {
     type Batch: Send;
     /// Running sums of the ELBO terms, one set a restart.
     type Sums: Send;
+    /// A step that the device remembers so as to repeat it; empty at first.
+    type Recording: Default;
+
+    /// What it is called.
+    fn name(&self) -> String;
+    /// How far a matrix product may be off, relative to its largest entry.
+    fn product_error(&self) -> f64;
 
     /// How many of `wanted` restarts to train side by side.
     fn restarts_at_once(&self, wanted: usize) -> usize;
@@ -167,6 +240,18 @@ pub trait Device: Sync {
     fn write(&self, to: &mut Self::Buffer, offset: usize, values: &[f32]) -> Result<()>;
     /// Copies numbers to the host.
     fn read(&self, from: &Self::Buffer, offset: usize, into: &mut [f32]) -> Result<()>;
+
+    /// Runs one step: `body`, or a recording of it with the numbers of `tick` in place of its own.
+    ///
+    /// A recording belongs to the buffers that `body` used when it was made; they must outlive it, and
+    /// `body` must do the same every time but for what `tick` says.
+    fn step(
+        &self,
+        tick: &Tick,
+        recording: &mut Self::Recording,
+        params: &mut Params<Self::Buffer>,
+        body: impl FnOnce(&mut Params<Self::Buffer>) -> Result<()>,
+    ) -> Result<()>;
 
     /// Makes the data set available to `gather`.
     fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
@@ -244,12 +329,13 @@ pub trait Device: Sync {
         head: &Matrix<Self::Buffer>,
         z: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
-    /// Adds dz's share to the gradient of the head.
+    /// Adds dz's share to the gradient of the head; dz may come in two parts.
     fn sample_latents_backward(
         &self,
         head: &Matrix<Self::Buffer>,
         z: &Matrix<Self::Buffer>,
         dz: &Matrix<Self::Buffer>,
+        dz_too: Option<&Matrix<Self::Buffer>>,
         d_head: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
     /// Adds log p(x|z) to the sums and replaces the decoder's output by the gradient of the loss,
@@ -261,8 +347,14 @@ pub trait Device: Sync {
         output: &mut Matrix<Self::Buffer>,
         sums: &mut Self::Sums,
     ) -> Result<()>;
-    /// Room that `prior` needs for B rows.
-    fn prior_scratch(&self, restarts: usize, n_rows: usize, mixture: MixtureSlots) -> Result<Self::Buffer>;
+    /// Room that `prior` needs for B rows and their L B samples.
+    fn prior_scratch(
+        &self,
+        restarts: usize,
+        n_rows: usize,
+        n_samples: usize,
+        mixture: MixtureSlots,
+    ) -> Result<Self::Buffer>;
     /// Adds the terms of the prior and of the entropy to the sums; gradients of the loss go to the
     /// mixture's parameters, to `d_head` and to `dz` (both overwritten).
     fn prior(
@@ -290,8 +382,8 @@ pub trait Device: Sync {
     /// One step of Adam over the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 
-    /// Sums at zero.
-    fn sums(&self, restarts: usize) -> Result<Self::Sums>;
+    /// Sums at zero, for steps with L B samples.
+    fn sums(&self, restarts: usize, n_samples: usize) -> Result<Self::Sums>;
     /// The sums so far, one a restart; they start again at zero.
     fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
 }

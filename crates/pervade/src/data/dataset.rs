@@ -134,6 +134,16 @@ impl Csr {
         (self.starts.partition_point(|&start| start <= entry) - 1, self.columns[entry] as usize)
     }
 
+    /// Where each row starts, and the end of the last.
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The column of each entry.
+    pub fn columns(&self) -> &[u32] {
+        &self.columns
+    }
+
     /// All stored values.
     pub fn values(&self) -> &[f32] {
         &self.values

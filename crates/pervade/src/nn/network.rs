@@ -142,7 +142,8 @@ impl<B> Tape<B> {
         device.affine_backward_weights(params, layer, &self.z, dy, update)
     }
 
-    /// Gradients of z (decoder's and prior's) and of the head to all encoder weights.
+    /// Gradients of z (the decoder's and, in joint training, the prior's) and of the head to all encoder
+    /// weights.
     pub fn encode_backward<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -150,10 +151,11 @@ impl<B> Tape<B> {
         params: &mut Params<B>,
         rows: &D::Rows<'_>,
         batch: &D::Batch,
+        with_prior: bool,
         update: Option<&AdamStep>,
     ) -> Result<()> {
-        device.sample_latents_backward(&self.head, &self.z, &self.dz, &mut self.d_head)?;
-        device.sample_latents_backward(&self.head, &self.z, &self.dz_prior, &mut self.d_head)?;
+        let dz_prior = with_prior.then_some(&self.dz_prior);
+        device.sample_latents_backward(&self.head, &self.z, &self.dz, dz_prior, &mut self.d_head)?;
         let n = self.encoded.len();
         let (mask, dx) = (&self.encoded[n - 1], &mut self.d_encoded[n - 1]);
         device.affine_backward_input(params, architecture.head, &self.d_head, Some(mask), dx)?;

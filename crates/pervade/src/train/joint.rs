@@ -3,7 +3,7 @@
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps};
 use super::score::{keep_best, score_states};
-use crate::compute::{AdamStep, Device, Draw, Likelihood, Pick};
+use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
@@ -89,6 +89,7 @@ pub struct JointStep<D: Device> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     scratch: D::Buffer,
+    recording: D::Recording,
     /// Terms of the ELBO since they were last taken.
     pub sums: D::Sums,
     order: Vec<Key>,
@@ -111,43 +112,56 @@ impl<D: Device> JointStep<D> {
         likelihoods: Vec<Likelihood>,
     ) -> Result<Self> {
         let (device, b, r) = (run.device, run.settings.batch, restarts.len());
+        let samples = run.settings.settings.samples;
         Ok(Self {
             batch: device.batch(&run.rows, r, b)?,
-            tape: Tape::new(device, &run.architecture, r, b, run.settings.settings.samples)?,
-            scratch: device.prior_scratch(r, b, run.architecture.mixture)?,
-            sums: device.sums(r)?,
+            tape: Tape::new(device, &run.architecture, r, b, samples)?,
+            scratch: device.prior_scratch(r, b, samples * b, run.architecture.mixture)?,
+            recording: D::Recording::default(),
+            sums: device.sums(r, samples * b)?,
             order: run.keys(Stream::JointOrder, &restarts),
             noise: run.keys(Stream::Latent, &restarts),
             likelihoods,
         })
     }
 
-    /// One step, in the order of the paper.
+    /// One step.
     pub fn step(
         &mut self,
         run: &Run<'_, D>,
-        params: &mut crate::compute::Params<D::Buffer>,
+        params: &mut Params<D::Buffer>,
         epoch: u64,
         number: usize,
         n_steps: usize,
         learning_rates: [f32; 2],
     ) -> Result<()> {
-        let step = epoch * n_steps as u64 + number as u64;
-        let pick = Pick::Shuffled { keys: &self.order, epoch, first: number * run.settings.batch };
-        run.device.gather(&run.rows, pick, &mut self.batch)?;
-        let [network, mixture] = learning_rates;
-        let epsilon = run.settings.settings.epsilon;
-        let adam = |range, rate| AdamStep { groups: [(range, rate), (0..0, 0.0)], step: step + 1, epsilon };
-        // The networks' weights take their step layer by layer on the way back, the mixture after it.
-        self.gradients(run, params, step, Some(&adam(run.architecture.network_range(), network)))?;
-        run.device.adam(params, &adam(run.architecture.mixture_range(), mixture))
+        let draw = epoch * n_steps as u64 + number as u64;
+        let first = (number * run.settings.batch) as u64;
+        let tick = Tick { epoch, first, draw, adam: draw + 1, learning_rates };
+        let mut recording = std::mem::take(&mut self.recording);
+        let done = run.device.step(&tick, &mut recording, params, |params| self.body(run, params, &tick));
+        self.recording = recording;
+        done
     }
 
-    /// The gradient of minus the ELBO for the rows in the batch, or the networks' update by it.
+    /// Rows, gradients, and Adam: the networks' weights take their step layer by layer on the way back,
+    /// the mixture after it.
+    fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
+        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        run.device.gather(&run.rows, pick, &mut self.batch)?;
+        let (architecture, [network, mixture]) = (&run.architecture, tick.learning_rates);
+        let adam = |groups| AdamStep { groups, step: tick.adam, epsilon: run.settings.settings.epsilon };
+        let weights = adam([(architecture.network_range(), network), (0..0, 0.0)]);
+        self.gradients(run, params, tick.draw, Some(&weights))?;
+        run.device.adam(params, &adam([(0..0, 0.0), (architecture.mixture_range(), mixture)]))
+    }
+
+    /// The gradient of minus the ELBO for the rows in the batch, or the networks' update by it, in the
+    /// order of the paper.
     fn gradients(
         &mut self,
         run: &Run<'_, D>,
-        params: &mut crate::compute::Params<D::Buffer>,
+        params: &mut Params<D::Buffer>,
         step: u64,
         update: Option<&AdamStep>,
     ) -> Result<()> {
@@ -171,14 +185,14 @@ impl<D: Device> JointStep<D> {
         )?;
         // Back through f, the sample, and g
         tape.decode_backward(device, architecture, params, update)?;
-        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, update)
+        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, true, update)
     }
 
     /// The gradient for rows `first..first + B` with the noise of `step`; for tests.
     pub fn gradients_of_rows(
         &mut self,
         run: &Run<'_, D>,
-        params: &mut crate::compute::Params<D::Buffer>,
+        params: &mut Params<D::Buffer>,
         first: usize,
         step: u64,
     ) -> Result<()> {

@@ -1,8 +1,10 @@
 //! Pretrain: an auto-encoder with the networks that VaDE will use (paper, experimental setup).
 
+use std::ops::Range;
+
 use super::observer::{Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps};
-use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Pick};
+use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, Pick, Tick};
 use crate::config::PretrainKind;
 use crate::nn::Tape;
 use crate::record::{PretrainEpoch, RestartRecord};
@@ -97,19 +99,20 @@ fn train_phase<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let order = run.keys(Stream::PretrainOrder, &restarts);
-    let mut work = Work::new(run, phase, restarts.len(), run.keys(Stream::Dropout, &restarts))?;
+    let mut work = Work::new(run, phase, &restarts)?;
     while pack.state.epoch < epochs {
         let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
         run_steps(n_steps, Stage::Pretrain, epoch, observer, |number| {
-            let shuffle = phase_number << 32 | epoch as u64;
-            let pick = Pick::Shuffled { keys: &order, epoch: shuffle, first: number * b };
-            run.device.gather(&run.rows, pick, &mut work.batch)?;
             let step = (epoch * n_steps + number) as u64 + 1;
-            let rate = learning_rate(run, step, epochs * n_steps);
-            let groups = [(run.architecture.network_range(), rate), (0..0, 0.0)];
-            let adam = AdamStep { groups, step, epsilon: EPSILON };
-            work.step(run, pack, phase, phase_number << 32 | step, &adam)
+            let tick = Tick {
+                epoch: phase_number << 32 | epoch as u64,
+                first: (number * b) as u64,
+                // Two draws a step: what goes into a layer and what comes out of it.
+                draw: (phase_number << 32 | step) << 1,
+                adam: step,
+                learning_rates: [learning_rate(run, step, epochs * n_steps), 0.0],
+            };
+            work.step(run, &mut pack.params, phase, &tick)
         })?;
         pack.state.epoch += 1;
         let mut control = super::Control::Continue;
@@ -133,6 +136,8 @@ struct Work<D: Device> {
     tape: Tape<D::Buffer>,
     layer: Option<LayerWork<D::Buffer>>,
     sums: D::Sums,
+    recording: D::Recording,
+    order: Vec<Key>,
     dropout_keys: Vec<Key>,
     /// The data's likelihood, or squared error for hidden activations; one a restart.
     families: Vec<Likelihood>,
@@ -152,8 +157,11 @@ struct LayerWork<B> {
 }
 
 impl<D: Device> Work<D> {
-    fn new(run: &Run<'_, D>, phase: Phase, restarts: usize, dropout_keys: Vec<Key>) -> Result<Self> {
+    fn new(run: &Run<'_, D>, phase: Phase, restarts: &Range<usize>) -> Result<Self> {
         let (device, b) = (run.device, run.settings.pretrain_batch);
+        let [order, dropout_keys] =
+            [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, restarts));
+        let restarts = restarts.len();
         let family = match phase {
             Phase::Layer(i) if i > 0 => Likelihood::GaussianFixed { variance: 0.5 },
             _ => run.likelihood,
@@ -166,7 +174,9 @@ impl<D: Device> Work<D> {
             batch: device.batch(&run.rows, restarts, b)?,
             tape: Tape::new(device, &run.architecture, restarts, b, 1)?,
             layer,
-            sums: device.sums(restarts)?,
+            sums: device.sums(restarts, b)?,
+            recording: D::Recording::default(),
+            order,
             dropout_keys,
             families: vec![family; restarts],
         })
@@ -175,28 +185,49 @@ impl<D: Device> Work<D> {
     fn step(
         &mut self,
         run: &Run<'_, D>,
-        pack: &mut Pack<D>,
+        params: &mut Params<D::Buffer>,
         phase: Phase,
-        draw_step: u64,
-        adam: &AdamStep,
+        tick: &Tick,
     ) -> Result<()> {
+        let mut recording = std::mem::take(&mut self.recording);
+        let done =
+            run.device.step(tick, &mut recording, params, |params| self.body(run, params, phase, tick));
+        self.recording = recording;
+        done
+    }
+
+    fn body(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut Params<D::Buffer>,
+        phase: Phase,
+        tick: &Tick,
+    ) -> Result<()> {
+        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        run.device.gather(&run.rows, pick, &mut self.batch)?;
+        let groups = [(run.architecture.network_range(), tick.learning_rates[0]), (0..0, 0.0)];
+        let adam = AdamStep { groups, step: tick.adam, epsilon: EPSILON };
         match phase {
-            Phase::Whole => self.whole_step(run, pack, adam),
-            Phase::Layer(i) => self.layer_step(run, pack, i, draw_step, adam),
+            Phase::Whole => self.whole_step(run, params, &adam),
+            Phase::Layer(i) => self.layer_step(run, params, i, tick.draw, &adam),
         }
     }
 
     /// x - head - z = mean - output, and back.
-    fn whole_step(&mut self, run: &Run<'_, D>, pack: &mut Pack<D>, adam: &AdamStep) -> Result<()> {
+    fn whole_step(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut Params<D::Buffer>,
+        adam: &AdamStep,
+    ) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
+        tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
-        tape.decode(device, architecture, &pack.params)?;
+        tape.decode(device, architecture, params)?;
         device.likelihood(&self.families, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
-        tape.decode_backward(device, architecture, &mut pack.params, Some(adam))?;
+        tape.decode_backward(device, architecture, params, Some(adam))?;
         device.clear(&mut tape.d_head.data)?;
-        device.clear(&mut tape.dz_prior.data)?;
-        tape.encode_backward(device, architecture, &mut pack.params, &run.rows, &self.batch, Some(adam))
+        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(adam))
     }
 
     /// Layer i and its mirror in the decoder, on the activations below it.
@@ -206,29 +237,29 @@ impl<D: Device> Work<D> {
     fn layer_step(
         &mut self,
         run: &Run<'_, D>,
-        pack: &mut Pack<D>,
+        params: &mut Params<D::Buffer>,
         i: usize,
-        draw_step: u64,
+        first_draw: u64,
         adam: &AdamStep,
     ) -> Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         let work = self.layer.as_mut().expect("made for this phase");
         let last = i == architecture.encoder.len();
         let rate = run.settings.settings.dropout;
-        let draw = |what: u64| Draw { keys: &self.dropout_keys, step: draw_step << 1 | what };
-        tape.encode(device, architecture, &pack.params, &run.rows, &self.batch)?;
+        let draw = |what: u64| Draw { keys: &self.dropout_keys, step: first_draw + what };
+        tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         let layer = if last { architecture.head } else { architecture.encoder[i] };
         // Forward. The data themselves are never dropped, so sparse rows stay sparse.
         if i > 0 {
             device.dropout(draw(0), rate, &tape.encoded[i - 1], &mut work.input)?;
         }
         if last {
-            device.affine(&pack.params, layer, &work.input, Activation::Linear, &mut tape.head)?;
+            device.affine(params, layer, &work.input, Activation::Linear, &mut tape.head)?;
             device.sample_latents(None, &tape.head, &mut work.dropped)?;
         } else {
             if i == 0 {
                 device.input_affine(
-                    &pack.params,
+                    params,
                     layer,
                     &run.rows,
                     &self.batch,
@@ -236,21 +267,27 @@ impl<D: Device> Work<D> {
                     &mut work.code,
                 )?;
             } else {
-                device.affine(&pack.params, layer, &work.input, Activation::Relu, &mut work.code)?;
+                device.affine(params, layer, &work.input, Activation::Relu, &mut work.code)?;
             }
             device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
         }
-        device.affine(&pack.params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
+        device.affine(params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
         let target = if i == 0 { device.picked(&self.batch) } else { &tape.encoded[i - 1] };
         device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
         // Backward. Layers without a gradient here take no step.
-        let (params, update) = (&mut pack.params, Some(adam));
+        let update = Some(adam);
         let mask = (!last).then_some(&work.code);
         device.affine_backward_input(params, work.mirror, &work.output, mask, &mut work.d_code)?;
         device.affine_backward_weights(params, work.mirror, &work.dropped, &work.output, update)?;
         if last {
             device.clear(&mut tape.d_head.data)?;
-            device.sample_latents_backward(&tape.head, &work.dropped, &work.d_code, &mut tape.d_head)?;
+            device.sample_latents_backward(
+                &tape.head,
+                &work.dropped,
+                &work.d_code,
+                None,
+                &mut tape.d_head,
+            )?;
             return device.affine_backward_weights(params, layer, &work.input, &tape.d_head, update);
         }
         device.dropout_backward(draw(1), rate, &mut work.d_code)?;

@@ -3,11 +3,14 @@
 
 mod operations;
 mod prior;
+mod steps;
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
-use pervade::compute::Cpu;
+use pervade::compute::{Cpu, Device};
 use pervade::compute::cpu::product::{Epilogue, View, product};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Table};
@@ -21,12 +24,13 @@ use super::fit::fit_table;
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
+use crate::device::{AnyDevice, on_device};
 use crate::words;
 
 /// Check this machine: every operation against a reference, then its speed
 #[derive(Args)]
 #[command(after_help = "Example:
-  pervade doctor")]
+  pervade doctor --device cuda")]
 pub(crate) struct DoctorArgs {
     /// Seconds that each speed is measured for
     #[arg(long, value_name = "S", default_value_t = 2.0)]
@@ -66,31 +70,66 @@ pub(crate) fn numbers(n: usize, which: u32) -> Vec<f32> {
 
 /// Runs it.
 pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    let device = common.open_device()?;
+    let device = common.open_device(console)?;
     let threads = common.threads()?;
-    console.say(&format!("{}, {}", device_name(&device), words::counted(threads, "thread")));
-    let mut checks = operations::checks(&device)?;
-    checks.extend(prior::checks(&device)?);
-    checks.push(one_thread_or_many(&device, threads.max(2))?);
-    let gflops = product_speed(&device, args.seconds);
+    let mut about = vec![("device", device.name()), ("threads", threads.to_string())];
+    if let AnyDevice::Cuda(cuda) = &device {
+        about = cuda.describe()?;
+    }
+    about.iter().for_each(|(what, value)| console.say(&format!("{what}: {value}")));
+    let mut checks = on_device!(&device, device => checks(device)?);
+    match &device {
+        AnyDevice::Cpu(cpu) => checks.push(one_thread_or_many(cpu, threads.max(2))?),
+        AnyDevice::Cuda(cuda) => checks.extend(steps::against_cpu(&**cuda)?),
+    }
     let shape = StepArgs { batch: 100, columns: 784, restarts: 1, components: 10, seconds: args.seconds };
-    let step = time_steps(&shape, &device, threads)?;
-    let failed: Vec<&str> =
-        checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str()).collect();
-    let object = json!({
-        "device": device_name(&device), "threads": threads, "checks": checks, "passed": failed.is_empty(),
-        "product_gflop_per_second": gflops, "ms_per_step": step.ms_per_step, "rows_per_second": step.rows_per_second,
+    let step = on_device!(&device, device => time_steps(&shape, device, threads)?);
+    let mut object = json!({
+        "about": about.iter().map(|(what, value)| (*what, value)).collect::<BTreeMap<_, _>>(),
+        "checks": checks, "ms_per_step": step.ms_per_step, "rows_per_second": step.rows_per_second,
     });
-    let speed = format!(
-        "matrix product: {gflops:.0} GFLOP/s\ntraining step (784 columns, batch 100): {:.2} ms, {} rows/s",
+    let mut speed = format!(
+        "training step (784 columns, batch 100): {:.3} ms, {} rows/s",
         step.ms_per_step,
         words::count(step.rows_per_second as usize)
     );
+    match &device {
+        AnyDevice::Cpu(cpu) => {
+            let gflops = product_speed(cpu, args.seconds);
+            object["product_gflop_per_second"] = json!(gflops);
+            speed = format!("matrix product: {gflops:.0} GFLOP/s\n{speed}");
+        }
+        AnyDevice::Cuda(cuda) => {
+            let floor = cuda.floor_ms(step.flop(), step.bytes())?;
+            object["floor_ms"] = json!(floor);
+            speed += &format!(
+                "\nits arithmetic and memory traffic alone: {floor:.3} ms, {:.0} % of the step",
+                100.0 * floor / step.ms_per_step
+            );
+        }
+    }
+    let failed: Vec<&str> =
+        checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str()).collect();
+    object["passed"] = json!(failed.is_empty());
     console.result(&object, &format!("{}\n{speed}", page(&checks)))?;
     if failed.is_empty() {
         return Ok(Outcome::Done);
     }
     Ok(Outcome::CheckFailed(format!("this machine computes wrongly: {}", failed.join(", "))))
+}
+
+/// Every operation against a plain reference.
+fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+    let mut checks = operations::checks(device, device.product_error())?;
+    checks.extend(prior::checks(device)?);
+    Ok(checks)
+}
+
+/// Numbers of a device's buffer.
+fn read<D: Device>(device: &D, buffer: &D::Buffer, range: Range<usize>) -> Result<Vec<f32>> {
+    let mut values = vec![0.0; range.len()];
+    device.read(buffer, range.start, &mut values)?;
+    Ok(values)
 }
 
 fn page(checks: &[Check]) -> String {
@@ -150,12 +189,4 @@ fn product_speed(device: &Cpu, seconds: f64) -> f64 {
         done += 1;
     }
     2.0 * (m * k * n) as f64 * f64::from(done) / started.elapsed().as_secs_f64() / 1e9
-}
-
-/// The processor and the instructions that are used.
-pub(crate) fn device_name(device: &Cpu) -> String {
-    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let named = |line: &str| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_string());
-    let model = about.lines().find_map(named).unwrap_or_else(|| "CPU".to_string());
-    format!("{model} ({:?})", device.isa())
 }

@@ -1,18 +1,16 @@
 //! Matrix products, likelihoods and Adam against double precision.
 
 use pervade::Result;
-use pervade::compute::{Activation, AdamStep, Affine, Cpu, Device, Layout, Likelihood, Matrix, Params};
+use pervade::compute::{Activation, AdamStep, Affine, Device, Layout, Likelihood, Matrix, Params};
 
-use super::{Check, numbers};
+use super::{Check, numbers, read};
 
 /// B, inputs and outputs: none a multiple of a vector's width.
 const SIZES: (usize, usize, usize) = (53, 301, 77);
-/// Single precision over sums of a few hundred terms.
-const TOLERANCE: f64 = 2e-6;
 
-/// All checks of this file.
-pub(super) fn checks(device: &Cpu) -> Result<Vec<Check>> {
-    let mut checks = products(device)?;
+/// All checks of this file; `tolerance` is that of products.
+pub(super) fn checks<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
+    let mut checks = products(device, tolerance)?;
     checks.push(likelihood(device, "bernoulli likelihood", Likelihood::Bernoulli)?);
     checks.push(likelihood(device, "gaussian likelihood", Likelihood::Gaussian)?);
     checks.push(likelihood(
@@ -24,7 +22,7 @@ pub(super) fn checks(device: &Cpu) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-fn matrix(device: &Cpu, rows: usize, columns: usize, values: &[f32]) -> Result<Matrix<Vec<f32>>> {
+fn matrix<D: Device>(device: &D, rows: usize, columns: usize, values: &[f32]) -> Result<Matrix<D::Buffer>> {
     let mut made = Matrix::zeros(device, 1, rows, columns)?;
     device.write(&mut made.data, 0, values)?;
     Ok(made)
@@ -42,12 +40,13 @@ fn reference(
 }
 
 /// x W + b, x^T dy and dy W^T.
-fn products(device: &Cpu) -> Result<Vec<Check>> {
+fn products<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
     let (b, inputs, outputs) = SIZES;
     let mut layout = Layout::default();
     let layer: Affine = layout.push_affine("layer", inputs, outputs);
     let mut params = Params::zeros(device, 1, layout.len())?;
-    device.write(&mut params.values, 0, &numbers(layout.len(), 10))?;
+    let values = numbers(layout.len(), 10);
+    device.write(&mut params.values, 0, &values)?;
     let (x, dy) = (numbers(b * inputs, 11), numbers(b * outputs, 12));
     let x_matrix = matrix(device, b, inputs, &x)?;
     let dy_matrix = matrix(device, b, outputs, &dy)?;
@@ -55,7 +54,7 @@ fn products(device: &Cpu) -> Result<Vec<Check>> {
     device.affine(&params, layer, &x_matrix, Activation::Linear, &mut y)?;
     device.affine_backward_weights(&mut params, layer, &x_matrix, &dy_matrix, None)?;
     device.affine_backward_input(&params, layer, &dy_matrix, None, &mut dx)?;
-    let (weight, bias) = (&params.values[layer.weight.range()], &params.values[layer.bias.range()]);
+    let (weight, bias) = (&values[layer.weight.range()], &values[layer.bias.range()]);
     let wide = |a: f32, b: f32| f64::from(a) * f64::from(b);
     let mut wanted =
         reference(b, inputs, outputs, |i, k, j| wide(x[i * inputs + k], weight[k * outputs + j]));
@@ -65,15 +64,25 @@ fn products(device: &Cpu) -> Result<Vec<Check>> {
     let wanted_dx =
         reference(b, outputs, inputs, |i, k, j| wide(dy[i * outputs + k], weight[j * outputs + k]));
     Ok(vec![
-        Check::new("matrix product, x W + b", TOLERANCE, &y.data, &wanted),
+        Check::new("matrix product, x W + b", tolerance, &read(device, &y.data, 0..b * outputs)?, &wanted),
         Check::new(
             "matrix product, weights' gradient",
-            TOLERANCE,
-            &params.gradients[layer.weight.range()],
+            tolerance,
+            &read(device, &params.gradients, layer.weight.range())?,
             &wanted_dw,
         ),
-        Check::new("biases' gradient", TOLERANCE, &params.gradients[layer.bias.range()], &wanted_db),
-        Check::new("matrix product, input's gradient", TOLERANCE, &dx.data, &wanted_dx),
+        Check::new(
+            "biases' gradient",
+            tolerance,
+            &read(device, &params.gradients, layer.bias.range())?,
+            &wanted_db,
+        ),
+        Check::new(
+            "matrix product, input's gradient",
+            tolerance,
+            &read(device, &dx.data, 0..b * inputs)?,
+            &wanted_dx,
+        ),
     ])
 }
 
@@ -91,14 +100,14 @@ fn log_density(family: Likelihood, x: f64, o: f64, l: f64) -> f64 {
 }
 
 /// The sum over all rows, and the gradient by central differences of the reference.
-fn likelihood(device: &Cpu, name: &str, family: Likelihood) -> Result<Check> {
+fn likelihood<D: Device>(device: &D, name: &str, family: Likelihood) -> Result<Check> {
     let (b, d) = (17, 43);
     let width = family.n_outputs(d);
     let x: Vec<f32> = numbers(b * d, 20).iter().map(|x| 0.5 + 0.5 * x).collect();
     let output: Vec<f32> = numbers(b * width, 21).iter().map(|o| 3.0 * o).collect();
     let x_matrix = matrix(device, b, d, &x)?;
     let mut gradient = matrix(device, b, width, &output)?;
-    let mut sums = device.sums(1)?;
+    let mut sums = device.sums(1, b)?;
     device.likelihood(&[family], &x_matrix, &mut gradient, &mut sums)?;
     let total = device.take_sums(&mut sums)?[0].reconstruction;
     let value = |place: usize, nudge: f64| {
@@ -112,7 +121,7 @@ fn likelihood(device: &Cpu, name: &str, family: Likelihood) -> Result<Check> {
     let h = 1e-5;
     let mut wanted: Vec<f64> =
         (0..b * width).map(|place| -(value(place, h) - value(place, -h)) / (2.0 * h) / b as f64).collect();
-    let mut got = gradient.data.clone();
+    let mut got = read(device, &gradient.data, 0..b * width)?;
     // The sum in units of the gradient's largest entry, so that one number judges both.
     let largest = wanted.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     let exact: f64 = (0..b * d).map(|i| value(i / d * width + i % d, 0.0)).sum();
@@ -122,7 +131,7 @@ fn likelihood(device: &Cpu, name: &str, family: Likelihood) -> Result<Check> {
 }
 
 /// Three steps of Adam (Kingma and Ba, 2015).
-fn adam(device: &Cpu) -> Result<Check> {
+fn adam<D: Device>(device: &D) -> Result<Check> {
     let n = 1000;
     let (start, gradient, rate, epsilon) = (numbers(n, 30), numbers(n, 31), 0.01f32, 1e-4f32);
     let mut params = Params::zeros(device, 1, n)?;
@@ -141,5 +150,5 @@ fn adam(device: &Cpu) -> Result<Check> {
             wanted[i] -= f64::from(rate) * mean / (square.sqrt() + f64::from(epsilon));
         }
     }
-    Ok(Check::new("Adam", 1e-6, &params.values, &wanted))
+    Ok(Check::new("Adam", 1e-6, &read(device, &params.values, 0..n)?, &wanted))
 }

@@ -2,9 +2,9 @@
 //! central differences of those formulas.
 
 use pervade::Result;
-use pervade::compute::{Cpu, Device, Gamma, Layout, Matrix, MixtureSlots, Params};
+use pervade::compute::{Device, Gamma, Layout, Matrix, MixtureSlots, Params};
 
-use super::{Check, numbers};
+use super::{Check, numbers, read};
 
 /// B, J and C.
 const SIZES: (usize, usize, usize) = (11, 3, 5);
@@ -80,7 +80,7 @@ fn log_sum_exp(values: &[f64]) -> f64 {
 }
 
 /// All checks of this file.
-pub(super) fn checks(device: &Cpu) -> Result<Vec<Check>> {
+pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (gamma, name) in [(Gamma::Exact, "exact"), (Gamma::Sampled, "sampled")] {
         let at = numbers(places()[4].end, 40);
@@ -108,7 +108,7 @@ pub(super) fn checks(device: &Cpu) -> Result<Vec<Check>> {
 }
 
 /// The device's sum of terms, and its gradients in the order of [`Point`].
-fn computed(device: &Cpu, gamma: Gamma, at: &[f32]) -> Result<(f64, Vec<f32>)> {
+fn computed<D: Device>(device: &D, gamma: Gamma, at: &[f32]) -> Result<(f64, Vec<f32>)> {
     let (b, j, c) = SIZES;
     let mut layout = Layout::default();
     let slots = MixtureSlots {
@@ -126,10 +126,13 @@ fn computed(device: &Cpu, gamma: Gamma, at: &[f32]) -> Result<(f64, Vec<f32>)> {
     device.write(&mut head.data, 0, &at[heads])?;
     device.write(&mut latent.data, 0, &at[z])?;
     let (mut d_head, mut dz) = (Matrix::zeros(device, 1, b, 2 * j)?, Matrix::zeros(device, 1, b, j)?);
-    let mut scratch = device.prior_scratch(1, b, slots)?;
-    let mut sums = device.sums(1)?;
+    let mut scratch = device.prior_scratch(1, b, b, slots)?;
+    let mut sums = device.sums(1, b)?;
     device.prior(gamma, &mut params, slots, &head, &latent, &mut scratch, &mut d_head, &mut dz, &mut sums)?;
-    let mut gradients = [d_head.data, dz.data].concat();
-    parts.iter().for_each(|(slot, _)| gradients.extend_from_slice(&params.gradients[slot.range()]));
+    let mut gradients = read(device, &d_head.data, 0..b * 2 * j)?;
+    gradients.extend(read(device, &dz.data, 0..b * j)?);
+    for (slot, _) in &parts {
+        gradients.extend(read(device, &params.gradients, slot.range())?);
+    }
     Ok((device.take_sums(&mut sums)?[0].elbo(), gradients))
 }

@@ -9,10 +9,8 @@ use rayon::prelude::*;
 use super::product::{UsedNext, View, product_alone};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
-use crate::compute::{AdamStep, Affine, Params};
+use crate::compute::{AdamStep, Affine, BETA1, BETA2, Params};
 
-const BETA1: f32 = 0.9;
-const BETA2: f32 = 0.999;
 /// Numbers a task takes: four streams of 64 KiB, so that a task's share fits the second-level cache.
 const CHUNK: usize = 16 * 1024;
 
@@ -28,12 +26,9 @@ pub(super) struct Rates {
 
 impl Rates {
     pub(super) fn new(step: &AdamStep, learning_rate: f32) -> Self {
-        // Powers in double precision: at step 1e5 the single-precision one is off in the fourth digit.
-        let correction1 = 1.0 - f64::from(BETA1).powf(step.step as f64);
-        let correction2 = 1.0 - f64::from(BETA2).powf(step.step as f64);
         Self {
-            step_size: (f64::from(learning_rate) / correction1) as f32,
-            inverse_root: (1.0 / correction2.sqrt()) as f32,
+            step_size: step.step_size(learning_rate),
+            inverse_root: step.inverse_root(),
             epsilon: step.epsilon,
         }
     }

@@ -58,20 +58,34 @@ pub struct CpuSums {
 impl CpuSums {
     /// One entry a row, to be filled by tasks and summed in order.
     fn rows(&mut self, n: usize) -> &mut [[f64; 3]] {
-        if self.per_row.len() < n {
-            self.per_row.resize(n, [0.0; 3]);
-        }
         &mut self.per_row[..n]
     }
 }
 
 type M = Matrix<Vec<f32>>;
 
+/// What the system calls the processor.
+fn processor_name() -> String {
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let named = |line: &str| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_string());
+    about.lines().find_map(named).unwrap_or_else(|| "CPU".to_string())
+}
+
 impl Device for Cpu {
     type Buffer = Vec<f32>;
     type Rows<'a> = CpuRows<'a>;
     type Batch = CpuBatch;
     type Sums = CpuSums;
+    type Recording = ();
+
+    fn name(&self) -> String {
+        format!("{} ({:?})", processor_name(), self.isa)
+    }
+
+    fn product_error(&self) -> f64 {
+        // Single precision over sums of a few hundred terms.
+        2e-6
+    }
 
     fn restarts_at_once(&self, _wanted: usize) -> usize {
         // One model fills the cores; a second would only push its weights out of the cache.
@@ -95,6 +109,16 @@ impl Device for Cpu {
     fn read(&self, from: &Vec<f32>, offset: usize, into: &mut [f32]) -> Result<()> {
         into.copy_from_slice(&from[offset..offset + into.len()]);
         Ok(())
+    }
+
+    fn step(
+        &self,
+        _tick: &Tick,
+        _recording: &mut (),
+        params: &mut Params<Vec<f32>>,
+        body: impl FnOnce(&mut Params<Vec<f32>>) -> Result<()>,
+    ) -> Result<()> {
+        body(params)
     }
 
     fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
@@ -201,8 +225,18 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn sample_latents_backward(&self, head: &M, z: &M, dz: &M, d_head: &mut M) -> Result<()> {
-        heads::sample_latents_backward(head, z, dz, d_head);
+    fn sample_latents_backward(
+        &self,
+        head: &M,
+        z: &M,
+        dz: &M,
+        dz_too: Option<&M>,
+        d_head: &mut M,
+    ) -> Result<()> {
+        [Some(dz), dz_too]
+            .into_iter()
+            .flatten()
+            .for_each(|dz| heads::sample_latents_backward(head, z, dz, d_head));
         Ok(())
     }
 
@@ -211,7 +245,13 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn prior_scratch(&self, restarts: usize, n_rows: usize, mixture: MixtureSlots) -> Result<Vec<f32>> {
+    fn prior_scratch(
+        &self,
+        restarts: usize,
+        n_rows: usize,
+        _n_samples: usize,
+        mixture: MixtureSlots,
+    ) -> Result<Vec<f32>> {
         Ok(vec![0.0; prior::scratch_len(restarts, n_rows, mixture)])
     }
 
@@ -248,8 +288,9 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn sums(&self, restarts: usize) -> Result<CpuSums> {
-        Ok(CpuSums { totals: vec![Terms::default(); restarts], per_row: Vec::new() })
+    fn sums(&self, restarts: usize, n_samples: usize) -> Result<CpuSums> {
+        let per_row = vec![[0.0; 3]; restarts * n_samples];
+        Ok(CpuSums { totals: vec![Terms::default(); restarts], per_row })
     }
 
     fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {

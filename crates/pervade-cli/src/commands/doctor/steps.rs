@@ -1,0 +1,54 @@
+//! The first steps of training on a device against the same steps on the CPU, and restarts side by side
+//! against each alone.
+
+use pervade::Result;
+use pervade::compute::{Cpu, Device};
+use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::data::Dataset;
+use pervade::train::{JointStep, Pack, Run};
+
+use super::{Check, numbers};
+
+const STEPS: usize = 20;
+
+/// Loss of each restart at each of the first steps, [step][restart].
+fn losses<D: Device>(
+    device: &D,
+    data: &Dataset,
+    settings: &CheckedSettings,
+    restarts: std::ops::Range<usize>,
+) -> Result<Vec<Vec<f64>>> {
+    let run = Run::new(device, data, settings)?;
+    let mut pack = Pack::new(&run, restarts.clone())?;
+    let mut joint = JointStep::new(&run, restarts)?;
+    let rates = [settings.settings.learning_rate, settings.settings.mixture_learning_rate];
+    let n_steps = data.n_rows() / settings.batch;
+    let mut all = Vec::new();
+    for step in 0..STEPS {
+        joint.step(&run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
+        let terms = device.take_sums(&mut joint.sums)?;
+        all.push(terms.iter().map(|terms| -terms.elbo() / settings.batch as f64).collect());
+    }
+    Ok(all)
+}
+
+/// Both recipes, dense rows in [0, 1].
+pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
+    let (n, d) = (1000, 784);
+    let values = numbers(n * d, 50).iter().map(|x| 0.5 + 0.5 * x).collect();
+    let data = Dataset::from_rows(n, d, values)?;
+    let mut checks = Vec::new();
+    for (recipe, name) in [(Recipe::Robust, "robust"), (Recipe::Paper, "paper")] {
+        let settings = Settings { restarts: 3, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
+        let together = losses(device, &data, &settings, 0..3)?;
+        let last: Vec<f64> = losses(device, &data, &settings, 2..3)?.concat();
+        let reference: Vec<f64> = losses(&Cpu::new(), &data, &settings, 2..3)?.concat();
+        let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+        let third: Vec<f64> = together.iter().map(|step| step[2]).collect();
+        let what = format!("first {STEPS} steps, {name}, against the CPU");
+        checks.push(Check::new(what, 1e-4, &single(&last), &reference));
+        let what = format!("first {STEPS} steps, {name}, one restart of three against it alone");
+        checks.push(Check::new(what, 1e-4, &single(&third), &last));
+    }
+    Ok(checks)
+}

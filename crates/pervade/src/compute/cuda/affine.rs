@@ -1,0 +1,212 @@
+//! Affine layers and their gradients: one kernel family, three layouts.
+
+use super::driver::{Arg, Kernel, Launch};
+use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result};
+
+/// What follows the product; the numbers are those of `kernels/product.cu`.
+#[derive(Clone, Copy, Default, PartialEq)]
+#[repr(u32)]
+enum Epilogue {
+    #[default]
+    Store = 0,
+    Bias = 1,
+    BiasRelu = 2,
+    Mask = 3,
+    Adam = 4,
+}
+
+/// What `kernels/product.cu` calls by the same name.
+#[repr(C)]
+#[derive(Default)]
+struct Product {
+    a: u64,
+    b: u64,
+    c: u64,
+    extra: u64,
+    m: u64,
+    v: u64,
+    sums: u64,
+    sums_m: u64,
+    sums_v: u64,
+    a_stride: u64,
+    b_stride: u64,
+    c_stride: u64,
+    extra_stride: u64,
+    sums_stride: u64,
+    rows: u32,
+    columns: u32,
+    inner: u32,
+    a_ld: u32,
+    b_ld: u32,
+    c_ld: u32,
+    a_wide: u32,
+    b_wide: u32,
+    c_wide: u32,
+    epilogue: Epilogue,
+    group: u32,
+    unused: u32,
+    clock: u64,
+    step_size: f32,
+    inverse_root: f32,
+    epsilon: f32,
+}
+
+/// A kernel with its tile of C, its threads and its shared memory in bytes (see `kernels/product.cu`).
+#[derive(Clone, Copy)]
+struct Shape {
+    kernel: Kernel,
+    tile: [u32; 2],
+    threads: u32,
+    shared: u32,
+}
+
+const fn small(kernel: Kernel) -> Shape {
+    Shape { kernel, tile: [16, 32], threads: 512, shared: 86_784 }
+}
+
+const fn large(kernel: Kernel, threads: u32) -> Shape {
+    Shape { kernel, tile: [64, 64], threads, shared: 73_728 }
+}
+
+/// Which factor is stored the other way round, with the kernels for few and for many blocks.
+type Family = [Shape; 2];
+const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge, 128)];
+const TRANSPOSED_B: Family =
+    [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge, 128)];
+const TRANSPOSED_A: Family = [large(Kernel::ProductTransposedA, 256); 2];
+
+impl Product {
+    /// The factors as row-major matrices: address, numbers a row, and the stride from restart to restart.
+    fn factors(a: (u64, usize, usize), b: (u64, usize, usize)) -> Self {
+        Self {
+            a: a.0,
+            a_ld: a.1 as u32,
+            a_stride: a.2 as u64,
+            a_wide: wide(a),
+            b: b.0,
+            b_ld: b.1 as u32,
+            b_stride: b.2 as u64,
+            b_wide: wide(b),
+            ..Self::default()
+        }
+    }
+}
+
+/// 16 bytes at a time need rows and restarts that start on a multiple of them.
+fn wide((at, ld, stride): (u64, usize, usize)) -> u32 {
+    u32::from(at.is_multiple_of(16) && ld.is_multiple_of(4) && stride.is_multiple_of(4))
+}
+
+fn whole(x: &M) -> (u64, usize, usize) {
+    (x.data.address(0), x.columns, x.stride())
+}
+
+fn weight(params: &Params<CudaBuffer>, layer: Affine) -> (u64, usize, usize) {
+    (params.values.address(layer.weight.offset), layer.weight.columns, params.stride)
+}
+
+impl Cuda {
+    fn product(&self, family: Family, p: &mut Product, restarts: usize, beside: bool) -> Result<()> {
+        let grid = |shape: Shape| {
+            (p.columns.div_ceil(shape.tile[1]), p.rows.div_ceil(shape.tile[0]), restarts as u32)
+        };
+        let (x, y, z) = grid(family[1]);
+        // Large tiles read less; small ones give every multiprocessor something to do.
+        let shape = family[usize::from(x * y * z >= self.driver.n_processors())];
+        let launch = Launch {
+            kernel: shape.kernel,
+            grid: grid(shape),
+            threads: shape.threads,
+            shared: shape.shared,
+        };
+        p.c_wide = wide((p.c | p.extra | p.m | p.v, p.c_ld as usize, (p.c_stride | p.extra_stride) as usize));
+        let p = &*p;
+        self.driver.launch_on(beside, launch, &[Arg::of(p)])
+    }
+
+    /// y = activation(x W + b).
+    pub(super) fn forward(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: Affine,
+        x: &M,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        let mut p = Product {
+            c: y.data.address(0),
+            c_ld: y.columns as u32,
+            c_stride: y.stride() as u64,
+            extra: params.values.address(layer.bias.offset),
+            extra_stride: params.stride as u64,
+            rows: x.rows as u32,
+            columns: y.columns as u32,
+            inner: x.columns as u32,
+            epilogue: if activation == Activation::Relu { Epilogue::BiasRelu } else { Epilogue::Bias },
+            ..Product::factors(whole(x), weight(params, layer))
+        };
+        self.product(PLAIN, &mut p, x.restarts, false)
+    }
+
+    /// dx = dy W^T, masked by the ReLU that made x.
+    pub(super) fn backward_input(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: Affine,
+        dy: &M,
+        relu_output: Option<&M>,
+        dx: &mut M,
+    ) -> Result<()> {
+        let mut p = Product {
+            c: dx.data.address(0),
+            c_ld: dx.columns as u32,
+            c_stride: dx.stride() as u64,
+            extra: relu_output.map_or(0, |x| x.data.address(0)),
+            extra_stride: dx.stride() as u64,
+            rows: dy.rows as u32,
+            columns: dx.columns as u32,
+            inner: dy.columns as u32,
+            epilogue: if relu_output.is_some() { Epilogue::Mask } else { Epilogue::Store },
+            ..Product::factors(whole(dy), weight(params, layer))
+        };
+        self.product(TRANSPOSED_B, &mut p, dy.restarts, false)
+    }
+
+    /// dW = x^T dy and db, or the layer after a step of Adam with these. Within a recorded step this runs
+    /// beside what follows: nothing else of the step needs its result.
+    pub(super) fn backward_weights(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        layer: Affine,
+        x: &M,
+        dy: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        let (w, b) = (layer.weight.offset, layer.bias.offset);
+        let to = if update.is_some() { &params.values } else { &params.gradients };
+        let mut p = Product {
+            c: to.address(w),
+            c_ld: layer.weight.columns as u32,
+            c_stride: params.stride as u64,
+            sums: to.address(b),
+            sums_stride: params.stride as u64,
+            rows: x.columns as u32,
+            columns: dy.columns as u32,
+            inner: x.rows as u32,
+            ..Product::factors(whole(x), whole(dy))
+        };
+        if let Some(step) = update {
+            let (clock, _) = self.clock();
+            p.epilogue = Epilogue::Adam;
+            p.group = step.group_of(w) as u32;
+            p.clock = clock;
+            p.step_size = step.step_size(step.learning_rate_at(w));
+            p.inverse_root = step.inverse_root();
+            p.epsilon = step.epsilon;
+            [p.m, p.sums_m] = [w, b].map(|at| params.first_moments.address(at));
+            [p.v, p.sums_v] = [w, b].map(|at| params.second_moments.address(at));
+        }
+        let beside = self.fork()?;
+        self.product(TRANSPOSED_A, &mut p, x.restarts, beside)
+    }
+}

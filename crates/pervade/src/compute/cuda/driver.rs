@@ -1,0 +1,485 @@
+//! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
+
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::result::launch_kernel;
+use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut,
+    DeviceRepr, DriverError, ValidAsZeroBits,
+};
+use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
+
+use super::{CAPTURE, Precision};
+use crate::compute::Tick;
+use crate::seed::Key;
+use crate::{Error, Result};
+
+/// Restarts whose keys fit into a launch.
+pub(super) const MOST_RESTARTS: usize = 64;
+
+/// What `kernels/common.cu` calls by the same name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    epoch: u64,
+    first: u64,
+    draw: u64,
+    step_size: [f32; 2],
+    inverse_root: f32,
+    unused: f32,
+}
+
+impl Clock {
+    pub(super) fn at(tick: &Tick) -> Self {
+        Self {
+            epoch: tick.epoch,
+            first: tick.first,
+            draw: tick.draw,
+            step_size: tick.learning_rates.map(|rate| tick.step_size(rate)),
+            inverse_root: tick.inverse_root(),
+            unused: 0.0,
+        }
+    }
+}
+
+/// What `kernels/common.cu` calls by the same name.
+#[repr(C)]
+#[derive(Clone)]
+pub(super) struct Keys {
+    words: [u32; 2 * MOST_RESTARTS],
+}
+
+impl Keys {
+    pub(super) fn new(keys: &[Key]) -> Self {
+        let mut words = [0; 2 * MOST_RESTARTS];
+        for (to, key) in words.chunks_exact_mut(2).zip(keys) {
+            to.copy_from_slice(&key.words());
+        }
+        Self { words }
+    }
+}
+
+/// One argument of a kernel: a number, an address, or a struct passed by value.
+pub(super) enum Arg<'a> {
+    Number(u64),
+    Struct(*const c_void, std::marker::PhantomData<&'a ()>),
+}
+
+impl<'a> Arg<'a> {
+    /// A struct with C's layout, copied when the kernel is launched.
+    pub(super) fn of<T>(value: &'a T) -> Self {
+        Arg::Struct(std::ptr::from_ref(value).cast(), std::marker::PhantomData)
+    }
+}
+
+impl From<u64> for Arg<'_> {
+    fn from(x: u64) -> Self {
+        Arg::Number(x)
+    }
+}
+
+impl From<u32> for Arg<'_> {
+    fn from(x: u32) -> Self {
+        Arg::Number(u64::from(x))
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    fn from(x: bool) -> Self {
+        Arg::Number(u64::from(x))
+    }
+}
+
+impl From<f32> for Arg<'_> {
+    fn from(x: f32) -> Self {
+        Arg::Number(u64::from(x.to_bits()))
+    }
+}
+
+impl From<usize> for Arg<'_> {
+    /// Sizes are 32 bits wide in the kernels unless they are passed as `u64`.
+    fn from(x: usize) -> Self {
+        Arg::Number(x as u64)
+    }
+}
+
+/// A kernel's name, grid, threads a block and shared memory in bytes.
+pub(super) struct Launch {
+    pub(super) kernel: Kernel,
+    pub(super) grid: (u32, u32, u32),
+    pub(super) threads: u32,
+    pub(super) shared: u32,
+}
+
+macro_rules! kernels {
+    ($($variant:ident = $name:literal),* $(,)?) => {
+        /// The kernels by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Kernel { $($variant),* }
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+kernels! {
+    SetClock = "set_clock",
+    Shuffle = "shuffle",
+    Gather = "gather",
+    SampleLatents = "sample_latents",
+    SampleLatentsBackward = "sample_latents_backward",
+    Dropout = "dropout",
+    Likelihood = "likelihood",
+    Adam = "adam",
+    PriorTables = "prior_tables",
+    LogJoint = "log_joint",
+    PriorRows = "prior_rows",
+    PriorGradients = "prior_gradients",
+    ProductSmall = "product_small",
+    ProductLarge = "product_large",
+    ProductTransposedBSmall = "product_transposed_b_small",
+    ProductTransposedBLarge = "product_transposed_b_large",
+    ProductTransposedA = "product_transposed_a",
+}
+
+/// The sources, in the order in which they build on each other.
+const SOURCES: [(&str, &str); 5] = [
+    ("common.cu", include_str!("kernels/common.cu")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
+    ("heads.cu", include_str!("kernels/heads.cu")),
+    ("prior.cu", include_str!("kernels/prior.cu")),
+    ("product.cu", include_str!("kernels/product.cu")),
+];
+
+/// Shared memory that a kernel may ask for: more than it gets unasked.
+pub(super) const MOST_SHARED: u32 = 96 * 1024;
+
+/// An open device with its streams and kernels.
+pub(super) struct Driver {
+    context: Arc<CudaContext>,
+    main: Arc<CudaStream>,
+    side: Arc<CudaStream>,
+    event: CudaEvent,
+    sampled: CudaEvent,
+    prior_done: CudaEvent,
+    functions: Vec<CudaFunction>,
+    clock: u64,
+    _clock: CudaSlice<u64>,
+    name: String,
+    n_processors: u32,
+}
+
+/// Whether a driver is there and finds a device.
+pub(super) fn is_present() -> bool {
+    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    let has_driver = unsafe { sys::is_culib_present() };
+    has_driver && CudaContext::device_count().is_ok_and(|n| n > 0)
+}
+
+impl Driver {
+    pub(super) fn open(ordinal: usize, precision: Precision) -> Result<Self> {
+        check_libraries(ordinal)?;
+        let context = CudaContext::new(ordinal).map_err(|e| failed("open the device", e))?;
+        // SAFETY: all work goes through two streams whose order this module sees to itself.
+        unsafe { context.disable_event_tracking() };
+        let of = |result| move |e| failed(result, e);
+        let main = context.new_stream().map_err(of("make a stream"))?;
+        let side = context.new_stream().map_err(of("make a stream"))?;
+        let event = || context.new_event(None).map_err(of("make an event"));
+        let (event, sampled, prior_done) = (event()?, event()?, event()?);
+        let capability = context.compute_capability().map_err(of("ask for the device's kind"))?;
+        let module = compile(&context, capability, precision)?;
+        let functions = NAMES
+            .iter()
+            .map(|name| module.load_function(name).map_err(of("find a kernel")))
+            .collect::<Result<Vec<_>>>()?;
+        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        for (function, name) in functions.iter().zip(NAMES) {
+            if name.starts_with("product") || *name == "prior_rows" {
+                function
+                    .set_attribute(attribute, MOST_SHARED as i32)
+                    .map_err(of("give a kernel its shared memory"))?;
+            }
+        }
+        let clock = main.alloc_zeros::<u64>(8).map_err(of("take memory"))?;
+        let name = context.name().map_err(of("ask for the device's name"))?;
+        let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let n_processors = context.attribute(count).map_err(of("ask for the device's size"))? as u32;
+        let address = address(&clock, &main);
+        Ok(Self { context, main, side, event, sampled, prior_done, functions, clock: address, _clock: clock, name, n_processors })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Multiprocessors: blocks that run at the same time at the least.
+    pub(super) fn n_processors(&self) -> u32 {
+        self.n_processors
+    }
+
+    pub(super) fn clock_address(&self) -> u64 {
+        self.clock
+    }
+
+    pub(super) fn describe(&self) -> Result<Vec<(&'static str, String)>> {
+        let (major, minor) = self.context.compute_capability().map_err(|e| failed("ask the device", e))?;
+        let (free, total) = self.context.mem_get_info().map_err(|e| failed("ask for memory", e))?;
+        let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
+        let mut version = 0;
+        // SAFETY: writes one number.
+        unsafe { sys::cuDriverGetVersion(&mut version) };
+        let (mut nvrtc_major, mut nvrtc_minor) = (0, 0);
+        // SAFETY: writes two numbers.
+        unsafe { nvrtc_sys::nvrtcVersion(&mut nvrtc_major, &mut nvrtc_minor) };
+        Ok(vec![
+            ("device", self.name.clone()),
+            ("compute capability", format!("{major}.{minor}")),
+            ("multiprocessors", self.n_processors.to_string()),
+            ("memory", format!("{:.1} GiB, {:.1} free", gib(total), gib(free))),
+            ("driver", format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
+            ("NVRTC", format!("{nvrtc_major}.{nvrtc_minor}")),
+        ])
+    }
+
+    /// Single-precision operations and bytes a second, as the device's clocks promise.
+    pub(super) fn rates(&self) -> Result<(f64, f64)> {
+        use sys::CUdevice_attribute_enum as Attribute;
+        let ask = |what| self.context.attribute(what).map(f64::from).map_err(|e| failed("ask the device", e));
+        let clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        let memory_clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+        let bus_bytes = ask(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+        // 128 fused multiply-adds a multiprocessor and clock; memory moves twice a clock.
+        Ok((2.0 * 128.0 * f64::from(self.n_processors) * clock, 2.0 * memory_clock * bus_bytes))
+    }
+
+    pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<(CudaSlice<T>, u64)> {
+        let slice = self.main.alloc_zeros::<T>(len).map_err(|e| self.no_room(len * size_of::<T>(), e))?;
+        let at = address(&slice, &self.main);
+        Ok((slice, at))
+    }
+
+    /// Host numbers on the device.
+    pub(super) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<(CudaSlice<T>, u64)> {
+        let slice = self.main.clone_htod(values).map_err(|e| self.no_room(size_of_val(values), e))?;
+        let at = address(&slice, &self.main);
+        Ok((slice, at))
+    }
+
+    fn no_room(&self, bytes: usize, error: DriverError) -> Error {
+        if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return failed("take memory", error);
+        }
+        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+        let free = self.context.mem_get_info().map_or(0, |(free, _)| free);
+        Error::Device {
+            problem: format!(
+                "the device has no room: {} MiB more were needed and {} MiB are free",
+                mib(bytes),
+                mib(free)
+            ),
+            hint: "lower --restarts or --batch, or use --device cpu, which leaves the data in the host's memory"
+                .to_string(),
+        }
+    }
+
+    pub(super) fn clear<T: DeviceRepr + ValidAsZeroBits>(&self, slice: &mut CudaSlice<T>) -> Result<()> {
+        self.main.memset_zeros(slice).map_err(|e| failed("clear memory", e))
+    }
+
+    pub(super) fn write<T: DeviceRepr>(&self, to: &mut CudaViewMut<'_, T>, values: &[T]) -> Result<()> {
+        self.main.memcpy_htod(values, to).map_err(|e| failed("copy to the device", e))?;
+        // The numbers belong to the caller again when this returns.
+        self.synchronise()
+    }
+
+    pub(super) fn read<T: DeviceRepr>(&self, from: &CudaView<'_, T>, into: &mut [T]) -> Result<()> {
+        self.main.memcpy_dtoh(from, into).map_err(|e| failed("copy from the device", e))?;
+        self.synchronise()
+    }
+
+    pub(super) fn synchronise(&self) -> Result<()> {
+        self.main.synchronize().map_err(|e| failed("wait for the device", e))
+    }
+
+    pub(super) fn launch(&self, launch: Launch, args: &[Arg]) -> Result<()> {
+        self.launch_on(false, launch, args)
+    }
+
+    /// The same on the second stream if `beside`.
+    pub(super) fn launch_on(&self, beside: bool, launch: Launch, args: &[Arg]) -> Result<()> {
+        let stream = if beside { &self.side } else { &self.main };
+        let mut pointers: Vec<*mut c_void> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
+                Arg::Struct(at, _) => at.cast_mut(),
+            })
+            .collect();
+        let function = self.functions[launch.kernel as usize].cu_function();
+        let threads = (launch.threads, 1, 1);
+        self.context.bind_to_thread().map_err(|e| failed("use the device", e))?;
+        // SAFETY: the arguments are those of the kernel in number, order and size (each call stands beside
+        // its kernel's parameters in the tests of every operation); addresses come from live buffers that
+        // hold what the kernel reads and writes, by the checks of the callers.
+        unsafe {
+            launch_kernel(function, launch.grid, threads, launch.shared, stream.cu_stream(), &mut pointers)
+        }
+        .map_err(|e| failed(NAMES[launch.kernel as usize], e))
+    }
+
+    pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
+        let launch = Launch { kernel: Kernel::SetClock, grid: (1, 1, 1), threads: 1, shared: 0 };
+        self.launch(launch, &[self.clock.into(), Arg::of(&clock)])
+    }
+
+    /// Work on the second stream from here on waits for what the first one was given so far.
+    pub(super) fn side_after_main(&self) -> Result<()> {
+        self.event.record(&self.main).and_then(|()| self.side.wait(&self.event)).map_err(|e| failed("fork", e))
+    }
+
+    /// The latents of the step are there.
+    pub(super) fn mark_sampled(&self) -> Result<()> {
+        self.sampled.record(&self.main).map_err(|e| failed("mark", e))
+    }
+
+    pub(super) fn side_after_sampled(&self) -> Result<()> {
+        self.side.wait(&self.sampled).map_err(|e| failed("fork", e))
+    }
+
+    /// The prior's gradients are there.
+    pub(super) fn mark_prior_done(&self) -> Result<()> {
+        self.prior_done.record(&self.side).map_err(|e| failed("mark", e))
+    }
+
+    pub(super) fn main_after_prior(&self) -> Result<()> {
+        self.main.wait(&self.prior_done).map_err(|e| failed("join", e))
+    }
+
+    pub(super) fn main_after_side(&self) -> Result<()> {
+        self.event.record(&self.side).and_then(|()| self.main.wait(&self.event)).map_err(|e| failed("join", e))
+    }
+
+    pub(super) fn begin_recording(&self) -> Result<()> {
+        self.main.begin_capture(CAPTURE).map_err(|e| failed("record a step", e))
+    }
+
+    pub(super) fn end_recording(&self) -> Result<CudaGraph> {
+        let flags = sys::CUgraphInstantiate_flags(0);
+        let graph = self.main.end_capture(flags).map_err(|e| failed("record a step", e))?;
+        graph.ok_or_else(|| Error::Device {
+            problem: "the device recorded nothing".to_string(),
+            hint: String::new(),
+        })
+    }
+
+    pub(super) fn replay(&self, graph: &CudaGraph) -> Result<()> {
+        graph.launch().map_err(|e| failed("replay a step", e))
+    }
+}
+
+fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+    use cudarc::driver::DevicePtr;
+    slice.device_ptr(stream).0
+}
+
+/// The libraries and the device, each with its own message.
+fn check_libraries(ordinal: usize) -> Result<()> {
+    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::Device {
+            problem: "no CUDA driver was found (looked for libcuda.so and libcuda.so.1)".to_string(),
+            hint: "install NVIDIA's driver, or use `--device cpu`".to_string(),
+        });
+    }
+    // SAFETY: as above, for the run-time compiler.
+    if !unsafe { nvrtc_sys::is_culib_present() } {
+        return Err(Error::Device {
+            problem: "CUDA's run-time compiler was not found (looked for libnvrtc.so, libnvrtc.so.13 and \
+                      libnvrtc.so.12)"
+                .to_string(),
+            hint: "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into \
+                   LD_LIBRARY_PATH, or use `--device cpu`"
+                .to_string(),
+        });
+    }
+    let count = CudaContext::device_count().map_err(|e| failed("start the driver", e))?;
+    if ordinal as i64 >= i64::from(count) {
+        return Err(Error::Device {
+            problem: format!("there is no CUDA device {ordinal}: this machine has {count}"),
+            hint: "devices are numbered from 0; CUDA_VISIBLE_DEVICES hides some".to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// Compiles the kernels for the device at hand.
+fn compile(
+    context: &Arc<CudaContext>,
+    (major, minor): (i32, i32),
+    precision: Precision,
+) -> Result<Arc<CudaModule>> {
+    if major < 8 {
+        return Err(Error::Device {
+            problem: format!("this CUDA device has compute capability {major}.{minor}; 8.0 is the least"),
+            hint: "use `--device cpu`".to_string(),
+        });
+    }
+    let image = compile_image(&format!("sm_{major}{minor}"), precision)?;
+    context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
+}
+
+/// Machine code of all kernels for `architecture`; needs NVRTC and no device.
+pub(crate) fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
+    let source: String = SOURCES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect();
+    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
+    let options =
+        [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()];
+    let broken = |what: &str| Error::Device {
+        problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
+        hint: "a newer NVRTC may know this device; `--device cpu` always works".to_string(),
+    };
+    let source = CString::new(source).map_err(|_| broken("a zero byte in the source"))?;
+    let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
+    // SAFETY: the program was just created and is destroyed once, below.
+    let image = unsafe {
+        match nvrtc::compile_program(program, &options) {
+            Ok(()) => cubin(program).map_err(|e| broken(&e)),
+            Err(_) => {
+                let log = nvrtc::get_program_log(program).unwrap_or_default();
+                let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
+                Err(broken(log.trim_matches(['\0', '\n'])))
+            }
+        }
+    };
+    // SAFETY: as above.
+    let destroyed = unsafe { nvrtc::destroy_program(program) };
+    image.and_then(|image| destroyed.map(|()| image).map_err(|e| broken(&format!("{e:?}"))))
+}
+
+/// # Safety
+/// The program was compiled.
+unsafe fn cubin(program: nvrtc_sys::nvrtcProgram) -> std::result::Result<Vec<u8>, String> {
+    let mut size = 0;
+    // SAFETY: a compiled program, and room for the size.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBINSize(program, &mut size) };
+    result.result().map_err(|e| format!("{e:?}"))?;
+    let mut image = vec![0u8; size];
+    // SAFETY: the image has the size that was asked for.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
+    result.result().map_err(|e| format!("{e:?}")).map(|()| image)
+}
+
+/// What the driver answered, in words.
+fn failed(what: &str, error: DriverError) -> Error {
+    let text = error.error_string().map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into());
+    let hint = match error.0 {
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        | CUresult::CUDA_ERROR_STUB_LIBRARY => "the driver is too old for this CUDA: update it",
+        CUresult::CUDA_ERROR_NO_DEVICE => "this machine has a CUDA driver but no device: use `--device cpu`",
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => "lower --restarts or --batch, or use `--device cpu`",
+        _ => "`pervade doctor --device cuda` checks the device; the last checkpoint can be resumed with `--resume`",
+    };
+    Error::Device { problem: format!("CUDA could not {what}: {text}"), hint: hint.to_string() }
+}

@@ -1,0 +1,70 @@
+// Rows picked from the data set, prepared.
+
+struct Rows {
+    const void *values;  // dense [N, D], or the entries of sparse rows
+    const u32 *columns;  // of the entries
+    const u64 *starts;   // where each sparse row begins, N + 1
+    const float *shift;  // [D] or null
+    const float *scale;  // [D], or one number
+    u64 n_rows;
+    u32 n_columns;
+    u32 n_scales;
+    u32 kind;  // 0 u8, 1 f16, 2 f32, 3 sparse f32
+    float row_norm;  // 0: rows keep their length
+};
+
+__device__ __forceinline__ float half_to_float(unsigned short h) {
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+
+__device__ __forceinline__ float value_at(const Rows &rows, u64 i) {
+    if (rows.kind == 0) return (float)((const u8 *)rows.values)[i];
+    if (rows.kind == 1) return half_to_float(((const unsigned short *)rows.values)[i]);
+    return ((const float *)rows.values)[i];
+}
+
+__device__ __forceinline__ float prepared(const Rows &rows, float x, float factor, u32 column) {
+    x *= factor;
+    if (rows.shift) x -= rows.shift[column];
+    return x * rows.scale[rows.n_scales == 1 ? 0 : column];
+}
+
+// The rows at places first.. of each restart's shuffle: ids [R, count].
+extern "C" __global__ void shuffle(u32 *ids, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows) {
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
+    if (i >= count) return;
+    u64 id = permute(first + i, n_rows, epoch, keys.words[2 * restart], keys.words[2 * restart + 1]);
+    ids[(u64)restart * count + i] = (u32)id;
+}
+
+// One block a row: blockIdx.x of B, blockIdx.y of R. Without ids, rows first.. themselves.
+extern "C" __global__ void gather(Rows rows, const u32 *ids, u64 ids_stride, const Clock *clock, u64 first, float *x) {
+    u32 i = blockIdx.x, restart = blockIdx.y, d = rows.n_columns;
+    u64 place = first + i + (clock ? clock->first : 0);
+    u64 id = ids ? ids[restart * ids_stride + place] : min(place, rows.n_rows - 1);
+    float *out = x + ((u64)restart * gridDim.x + i) * d;
+    u64 begin = rows.kind == 3 ? rows.starts[id] : id * d;
+    u64 end = rows.kind == 3 ? rows.starts[id + 1] : begin + d;
+    float factor = 1.0f;
+    if (rows.row_norm > 0.0f) {
+        double squares = 0.0;
+        for (u64 e = begin + threadIdx.x; e < end; e += blockDim.x) {
+            double v = value_at(rows, e);
+            squares += v * v;
+        }
+        double norm = sqrt(block_sum(squares));
+        if (norm > 0.0) factor = (float)(rows.row_norm / norm);
+    }
+    if (rows.kind != 3) {
+        for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = prepared(rows, value_at(rows, begin + c), factor, c);
+        return;
+    }
+    for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = prepared(rows, 0.0f, factor, c);
+    __syncthreads();
+    for (u64 e = begin + threadIdx.x; e < end; e += blockDim.x) {
+        u32 c = rows.columns[e];
+        out[c] = prepared(rows, value_at(rows, e), factor, c);
+    }
+}

@@ -1,0 +1,139 @@
+// What every kernel shares: the random numbers of seed.rs, small sums, and the clock of a step.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define MOST_RESTARTS 64
+#define LN_TAU 1.8378770664093453f
+#define LOG_VARIANCE_LIMIT 20.0f
+#define DECODER_LOG_VARIANCE_LIMIT 10.0f
+#define LEAST __int_as_float(0xff800000)  // minus infinity
+#define BETA1 0.9f
+#define BETA2 0.999f
+
+// What changes from step to step. A recorded step reads it from here; without a recording the pointer
+// is null and the numbers beside it say all.
+struct Clock {
+    u64 epoch;
+    u64 first;
+    u64 draw;
+    float step_size[2];
+    float inverse_root;
+    float unused;
+};
+
+struct Keys {
+    u32 words[2 * MOST_RESTARTS];
+};
+
+__device__ __forceinline__ uint4 philox(u64 a, u32 b, u32 c, u32 key0, u32 key1) {
+    u32 x0 = (u32)a, x1 = (u32)(a >> 32), x2 = b, x3 = c;
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        u32 low_high = __umulhi(0xD2511F53u, x0), low = 0xD2511F53u * x0;
+        u32 high_high = __umulhi(0xCD9E8D57u, x2), high = 0xCD9E8D57u * x2;
+        x0 = high_high ^ x1 ^ key0;
+        x2 = low_high ^ x3 ^ key1;
+        x1 = high;
+        x3 = low;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return make_uint4(x0, x1, x2, x3);
+}
+
+// Where place i of 0..n goes in the shuffle numbered `round`: Key::permute.
+__device__ u64 permute(u64 i, u64 n, u64 round, u32 key0, u32 key1) {
+    u64 top = (n > 2 ? n : 2) - 1;
+    int bits = 64 - __clzll((long long)top);
+    int half_bits = (bits + 1) / 2;
+    u32 mask = (1u << half_bits) - 1;
+    u64 place = i;
+    for (;;) {
+        u32 left = (u32)(place >> half_bits) & mask, right = (u32)place & mask;
+        for (u32 step = 0; step < 8; step++) {
+            u32 mixed = philox(round, right, step, key0, key1).x & mask;
+            u32 next = left ^ mixed;
+            left = right;
+            right = next;
+        }
+        place = ((u64)left << half_bits) | right;
+        if (place < n) return place;
+    }
+}
+
+// Two standard normal numbers from two random words (Box and Muller).
+__device__ __forceinline__ float2 normal_pair(u32 a, u32 b) {
+    float u = ((float)(a >> 8) + 1.0f) * (1.0f / 16777216.0f);
+    float radius = sqrtf(-2.0f * logf(u));
+    // Nearest quarter turn, and the rest as an angle of at most pi / 4.
+    u32 quarter = (b + (1u << 29)) >> 30;
+    int rest = (int)(b - (quarter << 30));
+    float angle = (float)rest * (6.283185307179586f / 4294967296.0f), square = angle * angle;
+    float sine = fmaf(fmaf(-1.9515296e-4f, square, 8.332161e-3f), square, -1.6666655e-1f);
+    sine = fmaf(sine * square, angle, angle);
+    float cosine = fmaf(fmaf(2.4433157e-5f, square, -1.3887316e-3f), square, 4.1666646e-2f);
+    cosine = fmaf(cosine * square, square, fmaf(-0.5f, square, 1.0f));
+    quarter &= 3;
+    float s = quarter == 0 ? sine : quarter == 1 ? cosine : quarter == 2 ? -sine : -cosine;
+    float c = quarter == 0 ? cosine : quarter == 1 ? -sine : quarter == 2 ? -cosine : sine;
+    return make_float2(radius * c, radius * s);
+}
+
+__device__ __forceinline__ float clamp_log_variance(float x) {
+    return fminf(fmaxf(x, -LOG_VARIANCE_LIMIT), LOG_VARIANCE_LIMIT);
+}
+
+__device__ __forceinline__ bool inside(float log_variance) {
+    return fabsf(log_variance) < LOG_VARIANCE_LIMIT;
+}
+
+template <typename T>
+__device__ __forceinline__ T warp_sum(T x) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+}
+
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    return x;
+}
+
+// The sum over a block, the same for every thread and in the same order every time.
+template <typename T>
+__device__ T block_sum(T x) {
+    __shared__ T parts[32];
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    T total = 0;
+    for (int i = 0; i < (blockDim.x + 31) / 32; i++) total += parts[i];
+    return total;
+}
+
+__device__ float block_max(float x) {
+    __shared__ float parts[32];
+    x = warp_max(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    float most = parts[0];
+    for (int i = 1; i < (blockDim.x + 31) / 32; i++) most = fmaxf(most, parts[i]);
+    return most;
+}
+
+// m, v and p after one gradient g (Kingma and Ba, 2015).
+__device__ __forceinline__ void adam_update(float g, float step_size, float inverse_root, float epsilon, float *p,
+                                            float *m, float *v) {
+    float first = fmaf(BETA1, *m, (1.0f - BETA1) * g);
+    float second = fmaf(BETA2, *v, (1.0f - BETA2) * g * g);
+    *m = first;
+    *v = second;
+    *p -= step_size * first / fmaf(sqrtf(second), inverse_root, epsilon);
+}
+
+extern "C" __global__ void set_clock(Clock *clock, Clock now) { *clock = now; }

@@ -1,0 +1,310 @@
+// Matrix products on the tensor cores: C = op(A) op(B) for every restart, with what follows fused in.
+//
+// TERMS = 1 rounds both factors to TF32 (10 bits). TERMS = 3 splits each factor x into tf32(x) and the
+// rest, and adds up the three products that matter: single precision to within its own rounding.
+// Tiles of A and B travel through a ring of buffers in shared memory: many are under way at once, because
+// a batch of 100 rows is over before a deep pipeline would be full. The sums go back through shared
+// memory, so that the epilogue reads and writes whole lines.
+
+// What happens to the product on its way to memory.
+#define STORE 0
+#define BIAS 1
+#define BIAS_RELU 2
+#define MASK 3
+#define ADAM 4
+
+struct Product {
+    const float *a, *b;
+    float *c;            // the product, or with ADAM the parameters
+    const float *extra;  // BIAS: [N]; MASK: the activations [M, N]
+    float *m, *v;        // ADAM: moments, as C
+    // Of a weight gradient: where the column sums of B go (a bias' gradient, or with ADAM the bias itself).
+    float *sums, *sums_m, *sums_v;
+    u64 a_stride, b_stride, c_stride, extra_stride, sums_stride;  // from one restart to the next
+    u32 rows, columns, inner;
+    u32 a_ld, b_ld, c_ld;
+    u32 a_wide, b_wide, c_wide;  // whether 16 bytes can be copied at a time
+    u32 epilogue, group, unused;
+    const Clock *clock;
+    float step_size, inverse_root, epsilon;
+};
+
+// Asks for V numbers, or for zeros.
+template <int V>
+__device__ __forceinline__ void copy_async(u32 to, const float *from, bool valid) {
+    if (V == 4) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0));
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0));
+}
+
+// Brings tile after tile of ROWS x COLUMNS numbers of a row-major matrix into shared memory, one step of k
+// after the other; zeros beyond its edges. A thread has the same columns of every so many rows each time.
+template <int ROWS, int COLUMNS, int STRIDE, int THREADS, int V, bool K_IS_ROW>
+struct Loader {
+    static const int LINE = COLUMNS / V, APART = THREADS / LINE, EACH = ROWS / APART;
+    static_assert(THREADS % LINE == 0 && ROWS % APART == 0, "threads share a tile out evenly");
+    const float *from, *home;
+    u32 to, row, column, limit;
+    bool inside;
+
+    // `fixed` is where the tile lies in the direction that is not k, of `n_fixed`.
+    __device__ __forceinline__ void start(const float *matrix, u32 ld, u32 fixed, u32 n_fixed) {
+        row = threadIdx.x / LINE, column = threadIdx.x % LINE * V;
+        to = (row * STRIDE + column) * 4;
+        home = matrix;
+        from = matrix + (K_IS_ROW ? (u64)row * ld + fixed + column : (u64)(fixed + row) * ld + column);
+        inside = K_IS_ROW ? fixed + column < n_fixed : false;
+        // Rows of the tile that exist, where they are not k.
+        limit = K_IS_ROW ? 0 : n_fixed - fixed;
+    }
+
+    __device__ __forceinline__ void next(u32 stage, u32 ld, u32 k0, u32 inner, int step) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 r = row + i * APART;
+            bool valid = K_IS_ROW ? inside && k0 + r < inner : r < limit && k0 + column < inner;
+            const float *at = from + (u64)(i * APART) * ld;
+            copy_async<V>(stage + to + i * APART * STRIDE * 4, valid ? at : home, valid);
+        }
+        from += K_IS_ROW ? (u64)step * ld : (u64)step;
+    }
+};
+
+// The nearest number with ten bits after the point, which is what the tensor cores read.
+__device__ __forceinline__ u32 to_tf32(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
+
+__device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// V numbers that lie side by side: read and written at once.
+template <int V>
+struct Pack {
+    float x[V];
+
+    __device__ __forceinline__ void load(const float *from) {
+        if (V == 4) {
+            float4 f = *(const float4 *)from;
+            x[0] = f.x, x[1 % V] = f.y, x[2 % V] = f.z, x[3 % V] = f.w;
+        } else {
+            x[0] = *from;
+        }
+    }
+
+    __device__ __forceinline__ void store(float *to) const {
+        if (V == 4) *(float4 *)to = make_float4(x[0], x[1 % V], x[2 % V], x[3 % V]);
+        else *to = x[0];
+    }
+};
+
+// BM x BN: the tile of C of a block; BK: how much of k a stage holds, STAGES: how many there are;
+// WM x WN: a warp's part of the tile; WK: groups of warps that share out k.
+// TA, TB: whether A is stored [K, M], and B [N, K].
+template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK, bool TA, bool TB>
+struct Tile {
+    static const int WARPS_M = BM / WM, WARPS_N = BN / WN, THREADS = 32 * WARPS_M * WARPS_N * WK;
+    // Strides that spread the reads of a warp over all banks.
+    static const int A_STRIDE = TA ? BM + 8 : BK + 4, B_STRIDE = TB ? BK + 4 : BN + 8, C_STRIDE = BN + 4;
+    static const int A_LEN = (TA ? BK : BM) * A_STRIDE, B_LEN = (TB ? BN : BK) * B_STRIDE;
+    static const int STAGE = A_LEN + B_LEN;
+    static const int MI = WM / 16, NI = WN / 8;
+
+    // Adds eight k of a stage to the sums. A warp's products are ordered so that none waits for the last.
+    static __device__ __forceinline__ void use(const float *stage, float (&sums)[MI][NI][4], u32 wm, u32 wn, u32 k) {
+        u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        const float *a = stage, *b = stage + A_LEN;
+        u32 a_big[MI][4], b_big[NI][2];
+        u32 a_rest[MI][4], b_rest[NI][2];
+#pragma unroll
+        for (int mi = 0; mi < MI; mi++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                u32 row = wm + mi * 16 + g + (e % 2) * 8, kk = k + t + (e / 2) * 4;
+                float x = TA ? a[kk * A_STRIDE + row] : a[row * A_STRIDE + kk];
+                a_big[mi][e] = to_tf32(x);
+                if (TERMS == 3) a_rest[mi][e] = __float_as_uint(x - __uint_as_float(a_big[mi][e]));
+            }
+        }
+#pragma unroll
+        for (int ni = 0; ni < NI; ni++) {
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                u32 column = wn + ni * 8 + g, kk = k + t + e * 4;
+                float x = TB ? b[column * B_STRIDE + kk] : b[kk * B_STRIDE + column];
+                b_big[ni][e] = to_tf32(x);
+                if (TERMS == 3) b_rest[ni][e] = __float_as_uint(x - __uint_as_float(b_big[ni][e]));
+            }
+        }
+        if (TERMS == 3) {
+#pragma unroll
+            for (int i = 0; i < MI * NI; i++) multiply(sums[i / NI][i % NI], a_rest[i / NI], b_big[i % NI]);
+#pragma unroll
+            for (int i = 0; i < MI * NI; i++) multiply(sums[i / NI][i % NI], a_big[i / NI], b_rest[i % NI]);
+        }
+#pragma unroll
+        for (int i = 0; i < MI * NI; i++) multiply(sums[i / NI][i % NI], a_big[i / NI], b_big[i % NI]);
+    }
+
+    // The sums of each group of warps, as [WK][BM][C_STRIDE].
+    static __device__ __forceinline__ void put(float *tile, const float (&sums)[MI][NI][4], u32 group, u32 wm, u32 wn) {
+        u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+        for (int mi = 0; mi < MI; mi++) {
+#pragma unroll
+            for (int ni = 0; ni < NI; ni++) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    u32 row = wm + mi * 16 + g + half * 8, column = wn + ni * 8 + 2 * t;
+                    float *to = tile + (group * BM + row) * C_STRIDE + column;
+                    to[0] = sums[mi][ni][2 * half], to[1] = sums[mi][ni][2 * half + 1];
+                }
+            }
+        }
+    }
+
+    // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked
+    // for before any of it is used.
+    template <int V>
+    static __device__ __forceinline__ void finish(const Product &p, const float *tile, u32 restart, u32 m0, u32 n0) {
+        const int ALL = BM * BN / V, EACH = (ALL + THREADS - 1) / THREADS, AT_ONCE = EACH < 4 ? EACH : 4;
+        float step_size = p.step_size, inverse_root = p.inverse_root;
+        if (p.epilogue == ADAM && p.clock) step_size = p.clock->step_size[p.group], inverse_root = p.clock->inverse_root;
+        for (int round = 0; round < EACH; round += AT_ONCE) {
+            Pack<V> x[AT_ONCE], y[AT_ONCE], m[AT_ONCE], v[AT_ONCE];
+            u64 at[AT_ONCE];
+            bool valid[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                int index = (round + i) * THREADS + threadIdx.x, r = index / (BN / V), c = index % (BN / V) * V;
+                u32 row = m0 + r, column = n0 + c;
+                valid[i] = index < ALL && row < p.rows && column < p.columns;
+                at[i] = (u64)row * p.c_ld + column;
+                if (!valid[i]) continue;
+                if (p.epilogue == ADAM) {
+                    y[i].load(p.c + restart * p.c_stride + at[i]);
+                    m[i].load(p.m + restart * p.c_stride + at[i]);
+                    v[i].load(p.v + restart * p.c_stride + at[i]);
+                } else if (p.epilogue == MASK) {
+                    y[i].load(p.extra + restart * p.extra_stride + at[i]);
+                } else if (p.epilogue != STORE) {
+                    y[i].load(p.extra + restart * p.extra_stride + column);
+                }
+                x[i].load(tile + r * C_STRIDE + c);
+#pragma unroll
+                for (int group = 1; group < WK; group++) {
+                    Pack<V> other;
+                    other.load(tile + (group * BM + r) * C_STRIDE + c);
+#pragma unroll
+                    for (int e = 0; e < V; e++) x[i].x[e] += other.x[e];
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                if (!valid[i]) continue;
+#pragma unroll
+                for (int e = 0; e < V; e++) {
+                    float &o = x[i].x[e], &other = y[i].x[e];
+                    if (p.epilogue == ADAM) {
+                        adam_update(o, step_size, inverse_root, p.epsilon, &other, &m[i].x[e], &v[i].x[e]);
+                        o = other;
+                    } else if (p.epilogue == MASK) {
+                        o = other > 0.0f ? o : 0.0f;
+                    } else if (p.epilogue != STORE) {
+                        o += other;
+                        if (p.epilogue == BIAS_RELU) o = fmaxf(o, 0.0f);
+                    }
+                }
+                x[i].store(p.c + restart * p.c_stride + at[i]);
+                if (p.epilogue == ADAM) {
+                    m[i].store(p.m + restart * p.c_stride + at[i]);
+                    v[i].store(p.v + restart * p.c_stride + at[i]);
+                }
+            }
+        }
+    }
+
+    // A column's sum of B is the gradient of its bias.
+    static __device__ __forceinline__ void finish_sum(const Product &p, float sum, u32 restart, u32 column) {
+        if (column >= p.columns) return;
+        u64 at = restart * p.sums_stride + column;
+        if (p.epilogue == ADAM) {
+            float step_size = p.clock ? p.clock->step_size[p.group] : p.step_size;
+            float inverse_root = p.clock ? p.clock->inverse_root : p.inverse_root;
+            adam_update(sum, step_size, inverse_root, p.epsilon, p.sums + at, p.sums_m + at, p.sums_v + at);
+        } else {
+            p.sums[at] = sum;
+        }
+    }
+
+    template <int V>
+    static __device__ __forceinline__ void run_with(const Product &p) {
+        extern __shared__ __align__(16) float shared[];
+        u32 restart = blockIdx.z, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
+        u32 warp = threadIdx.x / 32, group = warp / (WARPS_M * WARPS_N), spot = warp % (WARPS_M * WARPS_N);
+        u32 wm = spot / WARPS_N * WM, wn = spot % WARPS_N * WN;
+        Loader<TA ? BK : BM, TA ? BM : BK, A_STRIDE, THREADS, V, TA> a;
+        Loader<TB ? BN : BK, TB ? BK : BN, B_STRIDE, THREADS, V, !TB> b;
+        a.start(p.a + restart * p.a_stride, p.a_ld, m0, p.rows);
+        b.start(p.b + restart * p.b_stride, p.b_ld, n0, p.columns);
+        u32 base = (u32)__cvta_generic_to_shared(shared);
+        float sums[MI][NI][4] = {};
+        bool sums_columns = TA && p.sums && blockIdx.y == 0 && threadIdx.x < BN;
+        float column_sum = 0.0f;
+        u32 n_steps = (p.inner + BK - 1) / BK;
+#pragma unroll
+        for (u32 s = 0; s < STAGES - 1; s++) {
+            if (s < n_steps) {
+                a.next(base + s * STAGE * 4, p.a_ld, s * BK, p.inner, BK);
+                b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, p.inner, BK);
+            }
+            asm volatile("cp.async.commit_group;");
+        }
+        for (u32 s = 0; s < n_steps; s++) {
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            __syncthreads();
+            u32 ahead = s + STAGES - 1;
+            if (ahead < n_steps) {
+                u32 stage = base + ahead % STAGES * STAGE * 4;
+                a.next(stage, p.a_ld, ahead * BK, p.inner, BK);
+                b.next(stage + A_LEN * 4, p.b_ld, ahead * BK, p.inner, BK);
+            }
+            asm volatile("cp.async.commit_group;");
+            const float *stage = shared + s % STAGES * STAGE;
+#pragma unroll
+            for (u32 k = 0; k < BK / 8; k += WK) use(stage, sums, wm, wn, (k + group) * 8);
+            if (sums_columns) {
+#pragma unroll 8
+                for (u32 k = 0; k < BK; k++) column_sum += stage[A_LEN + k * B_STRIDE + threadIdx.x];
+            }
+        }
+        asm volatile("cp.async.wait_all;");
+        __syncthreads();
+        put(shared, sums, group, wm, wn);
+        __syncthreads();
+        if (p.c_wide) finish<4>(p, shared, restart, m0, n0);
+        else finish<1>(p, shared, restart, m0, n0);
+        if (sums_columns) finish_sum(p, column_sum, restart, n0 + threadIdx.x);
+    }
+
+    static __device__ __forceinline__ void run(const Product &p) {
+        if (p.a_wide && p.b_wide) run_with<4>(p);
+        else run_with<1>(p);
+    }
+};
+
+// Few rows: k is shared out among all warps of a block. Many: each warp has a part of the tile.
+#define SMALL 16, 32, 128, 3, 16, 32, 16
+#define LARGE 64, 64, 32, 4, 32, 32, 1
+#define WEIGHTS 64, 64, 32, 4, 32, 16, 1
+#define KERNEL(name, ta, tb, ...)                                                             \
+    extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__, ta, tb>::THREADS) void name(Product p) { \
+        Tile<__VA_ARGS__, ta, tb>::run(p);                                                    \
+    }
+
+KERNEL(product_small, false, false, SMALL)
+KERNEL(product_large, false, false, LARGE)
+KERNEL(product_transposed_b_small, false, true, SMALL)
+KERNEL(product_transposed_b_large, false, true, LARGE)
+KERNEL(product_transposed_a, true, false, WEIGHTS)

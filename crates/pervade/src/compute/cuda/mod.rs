@@ -1,0 +1,426 @@
+//! CUDA: every operation as a kernel, a whole step as one recorded graph, all restarts in each launch.
+//!
+//! Nothing of CUDA is needed to build: the driver and NVRTC are opened when a device is. Kernels are
+//! compiled for the card at hand from the sources in `kernels`. Numbers stay on the device; the host sets
+//! the clock of a step, replays the graph and reads sums once an epoch.
+
+mod affine;
+mod batch;
+mod driver;
+mod heads;
+mod mixture;
+
+use std::sync::Mutex;
+
+use cudarc::driver::{CudaSlice, sys};
+
+pub use batch::{CudaBatch, CudaRows};
+
+use self::driver::{Clock, Driver, Keys};
+use super::*;
+
+/// How the factors of a matrix product are rounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Single precision, from three products of split factors.
+    #[default]
+    Fp32,
+    /// One product of factors rounded to TF32 (10 bits): faster, and coarser.
+    Tf32,
+}
+
+/// A CUDA device.
+pub struct Cuda {
+    driver: Driver,
+    precision: Precision,
+    /// The step that is being recorded, and whether the second stream has a part in it.
+    recorded: Mutex<Option<Recorded>>,
+}
+
+struct Recorded {
+    tick: Tick,
+    forked: bool,
+    /// The prior is at work on the second stream.
+    prior_beside: bool,
+    shuffles: Vec<Shuffle>,
+}
+
+/// The order of all rows, which a recorded step looks up and each epoch makes anew.
+struct Shuffle {
+    ids: u64,
+    keys: Keys,
+    n_rows: usize,
+    restarts: usize,
+}
+
+/// Numbers on the device.
+#[derive(Debug)]
+pub struct CudaBuffer {
+    slice: CudaSlice<f32>,
+    /// The address of the first.
+    at: u64,
+    len: usize,
+}
+
+impl CudaBuffer {
+    /// The address of number `i`.
+    fn address(&self, i: usize) -> u64 {
+        assert!(i <= self.len, "an address inside the buffer");
+        self.at + 4 * i as u64
+    }
+}
+
+/// Running sums: four terms for every place of a batch, added up on the host when they are taken.
+pub struct CudaSums {
+    slots: CudaSlice<f64>,
+    at: u64,
+    restarts: usize,
+    n_places: usize,
+}
+
+/// A step as it was recorded, and the parameters that it works on.
+#[derive(Default)]
+pub struct CudaRecording {
+    graph: Option<cudarc::driver::CudaGraph>,
+    params: u64,
+    shuffles: Vec<Shuffle>,
+    /// The epoch that the shuffles are of.
+    epoch: Option<u64>,
+}
+
+impl Cuda {
+    /// The device numbered `ordinal`.
+    pub fn open(ordinal: usize, precision: Precision) -> Result<Self> {
+        Ok(Self { driver: Driver::open(ordinal, precision)?, precision, recorded: Mutex::new(None) })
+    }
+
+    /// Whether a driver is there and finds a device.
+    pub fn is_present() -> bool {
+        driver::is_present()
+    }
+
+    /// Versions, memory and the like, for a person.
+    pub fn describe(&self) -> Result<Vec<(&'static str, String)>> {
+        self.driver.describe()
+    }
+
+    /// Milliseconds that so many single-precision operations and bytes take at the device's rates.
+    pub fn floor_ms(&self, flop: f64, bytes: f64) -> Result<f64> {
+        let (flop_per_second, bytes_per_second) = self.driver.rates()?;
+        Ok(1e3 * (flop / flop_per_second + bytes / bytes_per_second))
+    }
+
+    /// Waits for all work that was given to the device.
+    pub fn synchronise(&self) -> Result<()> {
+        self.driver.synchronise()
+    }
+
+    /// The clock's address while a step is recorded (else null), and the step's numbers.
+    fn clock(&self) -> (u64, Tick) {
+        let recorded = self.recorded.lock().expect("no thread died while recording");
+        match &*recorded {
+            Some(recorded) => (self.driver.clock_address(), recorded.tick),
+            None => (0, Tick::default()),
+        }
+    }
+
+    /// Lets what follows on the second stream run beside the first, from this point of the step on. Only
+    /// while a step is recorded: its end brings both together again.
+    fn fork(&self) -> Result<bool> {
+        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let Some(recorded) = &mut *recorded else { return Ok(false) };
+        recorded.forked = true;
+        self.driver.side_after_main()?;
+        Ok(true)
+    }
+
+    /// Lets the prior run on the second stream from the moment the latents were there.
+    fn fork_prior(&self) -> Result<bool> {
+        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let Some(recorded) = &mut *recorded else { return Ok(false) };
+        (recorded.forked, recorded.prior_beside) = (true, true);
+        self.driver.side_after_sampled()?;
+        Ok(true)
+    }
+
+    /// What follows needs the prior's gradients.
+    fn join_prior(&self) -> Result<()> {
+        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let pending = recorded.as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.prior_beside));
+        if pending { self.driver.main_after_prior() } else { Ok(()) }
+    }
+
+    fn record(
+        &self,
+        tick: &Tick,
+        params: &mut Params<CudaBuffer>,
+        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
+    ) -> Result<CudaRecording> {
+        let at = params.values.at;
+        *self.recorded.lock().expect("no thread died while recording") =
+            Some(Recorded { tick: *tick, forked: false, prior_beside: false, shuffles: Vec::new() });
+        self.driver.begin_recording()?;
+        let done = body(params);
+        let recorded = self.recorded.lock().expect("no thread died while recording").take();
+        let joined = match &recorded {
+            Some(Recorded { forked: true, .. }) => self.driver.main_after_side(),
+            _ => Ok(()),
+        };
+        // Ended in any case: a stream left recording would refuse all other work.
+        let graph = self.driver.end_recording();
+        done.and(joined)?;
+        let shuffles = recorded.map_or_else(Vec::new, |recorded| recorded.shuffles);
+        Ok(CudaRecording { graph: Some(graph?), params: at, shuffles, epoch: None })
+    }
+}
+
+impl std::fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cuda").field("name", &self.driver.name()).finish_non_exhaustive()
+    }
+}
+
+type M = Matrix<CudaBuffer>;
+
+impl Device for Cuda {
+    type Buffer = CudaBuffer;
+    type Rows<'a> = CudaRows;
+    type Batch = CudaBatch;
+    type Sums = CudaSums;
+    type Recording = CudaRecording;
+
+    fn name(&self) -> String {
+        self.driver.name().to_string()
+    }
+
+    fn product_error(&self) -> f64 {
+        match self.precision {
+            Precision::Fp32 => 1e-5,
+            Precision::Tf32 => 2e-3,
+        }
+    }
+
+    fn restarts_at_once(&self, wanted: usize) -> usize {
+        wanted.min(driver::MOST_RESTARTS)
+    }
+
+    fn zeros(&self, len: usize) -> Result<CudaBuffer> {
+        let (slice, at) = self.driver.zeros(len.max(1))?;
+        Ok(CudaBuffer { slice, at, len })
+    }
+
+    fn clear(&self, buffer: &mut CudaBuffer) -> Result<()> {
+        self.driver.clear(&mut buffer.slice)
+    }
+
+    fn write(&self, to: &mut CudaBuffer, offset: usize, values: &[f32]) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.driver.write(&mut to.slice.slice_mut(offset..offset + values.len()), values)
+    }
+
+    fn read(&self, from: &CudaBuffer, offset: usize, into: &mut [f32]) -> Result<()> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.driver.read(&from.slice.slice(offset..offset + into.len()), into)
+    }
+
+    fn step(
+        &self,
+        tick: &Tick,
+        recording: &mut CudaRecording,
+        params: &mut Params<CudaBuffer>,
+        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
+    ) -> Result<()> {
+        // Parameters that moved are a new step: what was recorded points elsewhere.
+        if recording.graph.is_none() || recording.params != params.values.at {
+            *recording = self.record(tick, params, body)?;
+        }
+        if recording.epoch != Some(tick.epoch) {
+            for shuffle in &recording.shuffles {
+                let n = shuffle.n_rows;
+                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, tick.epoch, 0..n, n)?;
+            }
+            recording.epoch = Some(tick.epoch);
+        }
+        self.driver.set_clock(Clock::at(tick))?;
+        recording.graph.as_ref().map_or(Ok(()), |graph| self.driver.replay(graph))
+    }
+
+    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CudaRows> {
+        batch::upload(&self.driver, data, preparation)
+    }
+
+    fn batch(&self, rows: &CudaRows, restarts: usize, n_rows: usize) -> Result<CudaBatch> {
+        let (ids, at) = self.driver.zeros(restarts * rows.n_rows().max(n_rows))?;
+        Ok(CudaBatch { x: Matrix::zeros(self, restarts, n_rows, rows.n_columns())?, ids: at, _ids: ids })
+    }
+
+    fn gather(&self, rows: &CudaRows, pick: Pick<'_>, batch: &mut CudaBatch) -> Result<()> {
+        self.gather_rows(rows, pick, batch)
+    }
+
+    fn picked<'b>(&self, batch: &'b CudaBatch) -> &'b M {
+        &batch.x
+    }
+
+    fn input_affine(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: Affine,
+        _rows: &CudaRows,
+        batch: &CudaBatch,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        // Sparse rows were spread out when they were gathered: a product on the tensor cores takes less
+        // time than walking the entries.
+        self.affine(params, layer, &batch.x, activation, y)
+    }
+
+    fn input_affine_backward(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        layer: Affine,
+        _rows: &CudaRows,
+        batch: &CudaBatch,
+        dy: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        self.affine_backward_weights(params, layer, &batch.x, dy, update)
+    }
+
+    fn affine(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: Affine,
+        x: &M,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        self.forward(params, layer, x, activation, y)
+    }
+
+    fn affine_backward_weights(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        layer: Affine,
+        x: &M,
+        dy: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        self.backward_weights(params, layer, x, dy, update)
+    }
+
+    fn affine_backward_input(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: Affine,
+        dy: &M,
+        relu_output: Option<&M>,
+        dx: &mut M,
+    ) -> Result<()> {
+        self.backward_input(params, layer, dy, relu_output, dx)
+    }
+
+    fn dropout(&self, draw: Draw<'_>, rate: f32, x: &M, y: &mut M) -> Result<()> {
+        self.drop_numbers(draw, rate, x.data.at, y)
+    }
+
+    fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut M) -> Result<()> {
+        self.drop_numbers(draw, rate, dy.data.at, dy)
+    }
+
+    fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
+        self.sample(draw, head, z)?;
+        let recording = self.recorded.lock().expect("no thread died while recording").is_some();
+        if recording { self.driver.mark_sampled() } else { Ok(()) }
+    }
+
+    fn sample_latents_backward(
+        &self,
+        head: &M,
+        z: &M,
+        dz: &M,
+        dz_too: Option<&M>,
+        d_head: &mut M,
+    ) -> Result<()> {
+        self.join_prior()?;
+        self.sample_backward(head, z, dz, dz_too, d_head)
+    }
+
+    fn likelihood(&self, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CudaSums) -> Result<()> {
+        self.log_likelihood(families, x, output, sums)
+    }
+
+    fn prior_scratch(
+        &self,
+        restarts: usize,
+        n_rows: usize,
+        n_places: usize,
+        mixture: MixtureSlots,
+    ) -> Result<CudaBuffer> {
+        self.zeros(mixture::scratch_len(restarts, n_rows, n_places, mixture))
+    }
+
+    fn prior(
+        &self,
+        gamma: Gamma,
+        params: &mut Params<CudaBuffer>,
+        mixture: MixtureSlots,
+        head: &M,
+        z: &M,
+        scratch: &mut CudaBuffer,
+        d_head: &mut M,
+        dz: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        // The prior needs nothing of the decoder: within a recorded step both run side by side.
+        let beside = self.fork_prior()?;
+        self.prior_terms(gamma, params, mixture, head, z, scratch, d_head, dz, sums, beside)?;
+        if beside { self.driver.mark_prior_done() } else { Ok(()) }
+    }
+
+    fn log_joint(
+        &self,
+        gamma: Gamma,
+        params: &Params<CudaBuffer>,
+        mixture: MixtureSlots,
+        head: &M,
+        out: &mut M,
+    ) -> Result<()> {
+        self.log_joints(gamma, params, mixture, head, out)
+    }
+
+    fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
+        self.adam_groups(params, step)
+    }
+
+    fn sums(&self, restarts: usize, n_places: usize) -> Result<CudaSums> {
+        let (slots, at) = self.driver.zeros(restarts * n_places.max(1) * 4)?;
+        Ok(CudaSums { slots, at, restarts, n_places })
+    }
+
+    fn take_sums(&self, sums: &mut CudaSums) -> Result<Vec<Terms>> {
+        let mut slots = vec![0.0f64; sums.restarts * sums.n_places.max(1) * 4];
+        self.driver.read(&sums.slots.as_view(), &mut slots)?;
+        self.driver.clear(&mut sums.slots)?;
+        let total = |restart: &[f64], term: usize| restart.iter().skip(term).step_by(4).sum();
+        let terms = slots.chunks_exact(sums.n_places.max(1) * 4).map(|restart| Terms {
+            reconstruction: total(restart, 0),
+            latent: total(restart, 1),
+            cluster: total(restart, 2),
+            entropy: total(restart, 3),
+        });
+        Ok(terms.collect())
+    }
+}
+
+/// Blocks of `threads` that cover `n`.
+fn blocks(n: usize, threads: u32) -> u32 {
+    n.div_ceil(threads as usize) as u32
+}
+
+const CAPTURE: sys::CUstreamCaptureMode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
