@@ -64,16 +64,17 @@ const fn small(kernel: Kernel) -> Shape {
     Shape { kernel, tile: [16, 32], threads: 512, shared: 86_784 }
 }
 
-const fn large(kernel: Kernel, threads: u32) -> Shape {
-    Shape { kernel, tile: [64, 64], threads, shared: 73_728 }
+const fn large(kernel: Kernel) -> Shape {
+    Shape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
 
 /// Which factor is stored the other way round, with the kernels for few and for many blocks.
 type Family = [Shape; 2];
-const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge, 128)];
+const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family =
-    [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge, 128)];
-const TRANSPOSED_A: Family = [large(Kernel::ProductTransposedA, 256); 2];
+    [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
+const TRANSPOSED_A: Family =
+    [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 73_728 }; 2];
 
 impl Product {
     /// The factors as row-major matrices: address, numbers a row, and the stride from restart to restart.
@@ -111,17 +112,14 @@ impl Cuda {
             (p.columns.div_ceil(shape.tile[1]), p.rows.div_ceil(shape.tile[0]), restarts as u32)
         };
         let (x, y, z) = grid(family[1]);
-        // Large tiles read less; small ones give every multiprocessor something to do.
-        let shape = family[usize::from(x * y * z >= self.driver.n_processors())];
-        let launch = Launch {
-            kernel: shape.kernel,
-            grid: grid(shape),
-            threads: shape.threads,
-            shared: shape.shared,
-        };
+        // Large tiles read less; small ones give every multiprocessor something to do, if there is enough
+        // of k to share out.
+        let large = 10 * x * y * z >= 9 * self.driver.n_processors() || p.inner <= 64;
+        let shape = family[usize::from(large)];
+        let launch =
+            Launch { kernel: shape.kernel, grid: grid(shape), threads: shape.threads, shared: shape.shared };
         p.c_wide = wide((p.c | p.extra | p.m | p.v, p.c_ld as usize, (p.c_stride | p.extra_stride) as usize));
-        let p = &*p;
-        self.driver.launch_on(beside, launch, &[Arg::of(p)])
+        self.driver.launch_on(beside, launch, &[Arg::of(&*p)])
     }
 
     /// y = activation(x W + b).

@@ -133,7 +133,10 @@ __device__ __forceinline__ void adam_update(float g, float step_size, float inve
     float second = fmaf(BETA2, *v, (1.0f - BETA2) * g * g);
     *m = first;
     *v = second;
-    *p -= step_size * first / fmaf(sqrtf(second), inverse_root, epsilon);
+    // Both to within two units in the last place, at a fraction of the cost of the exact ones.
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(second));
+    *p -= __fdividef(step_size * first, fmaf(root, inverse_root, epsilon));
 }
 
 extern "C" __global__ void set_clock(Clock *clock, Clock now) { *clock = now; }

@@ -1,10 +1,10 @@
 // Matrix products on the tensor cores: C = op(A) op(B) for every restart, with what follows fused in.
 //
 // TERMS = 1 rounds both factors to TF32 (10 bits). TERMS = 3 splits each factor x into tf32(x) and the
-// rest, and adds up the three products that matter: single precision to within its own rounding.
-// Tiles of A and B travel through a ring of buffers in shared memory: many are under way at once, because
-// a batch of 100 rows is over before a deep pipeline would be full. The sums go back through shared
-// memory, so that the epilogue reads and writes whole lines.
+// rest, and adds up the three products that matter: about 21 bits of the 24 of single precision.
+// Tiles of A and B travel through a ring of buffers in shared memory. A batch of 100 rows has few tiles, so
+// k is shared out among groups of warps. Their sums meet in shared memory, always in the same order, and
+// the epilogue reads and writes whole lines.
 
 // What happens to the product on its way to memory.
 #define STORE 0
@@ -69,8 +69,13 @@ struct Loader {
     }
 };
 
-// The nearest number with ten bits after the point, which is what the tensor cores read.
-__device__ __forceinline__ u32 to_tf32(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
+// The tensor cores read the first ten bits after the point and pass over the rest. One term: the number is
+// rounded to them. Three: what they pass over is a factor of its own.
+__device__ __forceinline__ u32 big_part(float x) { return __float_as_uint(x) + (TERMS == 1 ? 0x1000u : 0u); }
+
+__device__ __forceinline__ u32 rest_of(float x) {
+    return __float_as_uint(x - __uint_as_float(__float_as_uint(x) & 0xffffe000u));
+}
 
 __device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     asm volatile(
@@ -123,8 +128,8 @@ struct Tile {
             for (int e = 0; e < 4; e++) {
                 u32 row = wm + mi * 16 + g + (e % 2) * 8, kk = k + t + (e / 2) * 4;
                 float x = TA ? a[kk * A_STRIDE + row] : a[row * A_STRIDE + kk];
-                a_big[mi][e] = to_tf32(x);
-                if (TERMS == 3) a_rest[mi][e] = __float_as_uint(x - __uint_as_float(a_big[mi][e]));
+                a_big[mi][e] = big_part(x);
+                if (TERMS == 3) a_rest[mi][e] = rest_of(x);
             }
         }
 #pragma unroll
@@ -133,8 +138,8 @@ struct Tile {
             for (int e = 0; e < 2; e++) {
                 u32 column = wn + ni * 8 + g, kk = k + t + e * 4;
                 float x = TB ? b[column * B_STRIDE + kk] : b[kk * B_STRIDE + column];
-                b_big[ni][e] = to_tf32(x);
-                if (TERMS == 3) b_rest[ni][e] = __float_as_uint(x - __uint_as_float(b_big[ni][e]));
+                b_big[ni][e] = big_part(x);
+                if (TERMS == 3) b_rest[ni][e] = rest_of(x);
             }
         }
         if (TERMS == 3) {
@@ -164,30 +169,30 @@ struct Tile {
         }
     }
 
-    // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked
-    // for before any of it is used.
+    // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked for
+    // before any of it is used.
     template <int V>
     static __device__ __forceinline__ void finish(const Product &p, const float *tile, u32 restart, u32 m0, u32 n0) {
-        const int ALL = BM * BN / V, EACH = (ALL + THREADS - 1) / THREADS, AT_ONCE = EACH < 4 ? EACH : 4;
+        const int LINE = BN / V, AT_ONCE = 2;
         float step_size = p.step_size, inverse_root = p.inverse_root;
         if (p.epilogue == ADAM && p.clock) step_size = p.clock->step_size[p.group], inverse_root = p.clock->inverse_root;
-        for (int round = 0; round < EACH; round += AT_ONCE) {
+        for (int start = threadIdx.x; start < BM * LINE; start += AT_ONCE * THREADS) {
             Pack<V> x[AT_ONCE], y[AT_ONCE], m[AT_ONCE], v[AT_ONCE];
             u64 at[AT_ONCE];
             bool valid[AT_ONCE];
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                int index = (round + i) * THREADS + threadIdx.x, r = index / (BN / V), c = index % (BN / V) * V;
+                int index = start + i * THREADS, r = index / LINE, c = index % LINE * V;
                 u32 row = m0 + r, column = n0 + c;
-                valid[i] = index < ALL && row < p.rows && column < p.columns;
-                at[i] = (u64)row * p.c_ld + column;
+                valid[i] = index < BM * LINE && row < p.rows && column < p.columns;
+                at[i] = restart * p.c_stride + (u64)row * p.c_ld + column;
                 if (!valid[i]) continue;
                 if (p.epilogue == ADAM) {
-                    y[i].load(p.c + restart * p.c_stride + at[i]);
-                    m[i].load(p.m + restart * p.c_stride + at[i]);
-                    v[i].load(p.v + restart * p.c_stride + at[i]);
+                    y[i].load(p.c + at[i]);
+                    m[i].load(p.m + at[i]);
+                    v[i].load(p.v + at[i]);
                 } else if (p.epilogue == MASK) {
-                    y[i].load(p.extra + restart * p.extra_stride + at[i]);
+                    y[i].load(p.extra + restart * p.extra_stride + (u64)row * p.c_ld + column);
                 } else if (p.epilogue != STORE) {
                     y[i].load(p.extra + restart * p.extra_stride + column);
                 }
@@ -216,12 +221,25 @@ struct Tile {
                         if (p.epilogue == BIAS_RELU) o = fmaxf(o, 0.0f);
                     }
                 }
-                x[i].store(p.c + restart * p.c_stride + at[i]);
+                x[i].store(p.c + at[i]);
                 if (p.epilogue == ADAM) {
-                    m[i].store(p.m + restart * p.c_stride + at[i]);
-                    v[i].store(p.v + restart * p.c_stride + at[i]);
+                    m[i].store(p.m + at[i]);
+                    v[i].store(p.v + at[i]);
                 }
             }
+        }
+    }
+
+    // Asks for the parameters and moments that the epilogue will read: they come while the product is made.
+    static __device__ __forceinline__ void fetch_ahead(const Product &p, u32 restart, u32 m0, u32 n0) {
+        const int LINES = BN / 32;
+        for (u32 t = threadIdx.x; t < BM * LINES; t += THREADS) {
+            u32 row = m0 + t / LINES, column = n0 + t % LINES * 32;
+            if (row >= p.rows || column >= p.columns) continue;
+            u64 at = restart * p.c_stride + (u64)row * p.c_ld + column;
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.c + at));
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.m + at));
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.v + at));
         }
     }
 
@@ -244,15 +262,16 @@ struct Tile {
         u32 restart = blockIdx.z, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
         u32 warp = threadIdx.x / 32, group = warp / (WARPS_M * WARPS_N), spot = warp % (WARPS_M * WARPS_N);
         u32 wm = spot / WARPS_N * WM, wn = spot % WARPS_N * WN;
+        u32 n_steps = (p.inner + BK - 1) / BK;
         Loader<TA ? BK : BM, TA ? BM : BK, A_STRIDE, THREADS, V, TA> a;
         Loader<TB ? BN : BK, TB ? BK : BN, B_STRIDE, THREADS, V, !TB> b;
         a.start(p.a + restart * p.a_stride, p.a_ld, m0, p.rows);
         b.start(p.b + restart * p.b_stride, p.b_ld, n0, p.columns);
         u32 base = (u32)__cvta_generic_to_shared(shared);
+        if (p.epilogue == ADAM) fetch_ahead(p, restart, m0, n0);
         float sums[MI][NI][4] = {};
         bool sums_columns = TA && p.sums && blockIdx.y == 0 && threadIdx.x < BN;
         float column_sum = 0.0f;
-        u32 n_steps = (p.inner + BK - 1) / BK;
 #pragma unroll
         for (u32 s = 0; s < STAGES - 1; s++) {
             if (s < n_steps) {
@@ -294,17 +313,17 @@ struct Tile {
     }
 };
 
-// Few rows: k is shared out among all warps of a block. Many: each warp has a part of the tile.
+// Few rows: k is shared out among all warps of a block. Many: larger tiles read less. Weights: k is the batch.
 #define SMALL 16, 32, 128, 3, 16, 32, 16
-#define LARGE 64, 64, 32, 4, 32, 32, 1
-#define WEIGHTS 64, 64, 32, 4, 32, 16, 1
-#define KERNEL(name, ta, tb, ...)                                                             \
-    extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__, ta, tb>::THREADS) void name(Product p) { \
-        Tile<__VA_ARGS__, ta, tb>::run(p);                                                    \
+#define LARGE 64, 32, 32, 4, 32, 32, 4
+#define WEIGHTS 64, 64, 32, 4, 32, 32, 1
+#define KERNEL(name, blocks, ta, tb, ...)                                                                      \
+    extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__, ta, tb>::THREADS, blocks) void name(Product p) { \
+        Tile<__VA_ARGS__, ta, tb>::run(p);                                                                     \
     }
 
-KERNEL(product_small, false, false, SMALL)
-KERNEL(product_large, false, false, LARGE)
-KERNEL(product_transposed_b_small, false, true, SMALL)
-KERNEL(product_transposed_b_large, false, true, LARGE)
-KERNEL(product_transposed_a, true, false, WEIGHTS)
+KERNEL(product_small, 2, false, false, SMALL)
+KERNEL(product_large, 3, false, false, LARGE)
+KERNEL(product_transposed_b_small, 2, false, true, SMALL)
+KERNEL(product_transposed_b_large, 3, false, true, LARGE)
+KERNEL(product_transposed_a, 3, true, false, WEIGHTS)
