@@ -60,7 +60,8 @@ Everywhere:
       --json             Print one JSON object on stdout
   -q, --quiet            Say nothing on stderr but errors
       --threads <T>      Threads to use; the result does not depend on it [default: all cores]
-      --device <DEVICE>  Where to compute [default: auto] [possible values: auto, cpu, cuda]
+      --device <DEVICE>  Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0 [default: auto]
+      --precision <P>    How CUDA rounds the factors of matrix products: tf32 is faster and coarser [default: fp32] [possible values: fp32, tf32]
 
 Example:
   pervade inspect digits.pervade
@@ -98,10 +99,11 @@ fn mistakes_in_the_command_line_are_named() {
 #[test]
 fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
     let place = Place::new();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["fit", "x.npy"], "error: `clusters` is missing"),
         (&["doctor", "--threads", "0"], "error: `threads` is 0, must be between 1 and 4096"),
-        (&["doctor", "--device", "cuda"], "error: this build has no CUDA yet"),
+        (&["doctor", "--device", "gpu"], "error: `device` is gpu, must be `auto`, `cpu`, `cuda` or `cuda:N`"),
+        (&["doctor", "--device", "cuda:4711"], "CUDA d"),
         (&["fit", "x.npy", "-k", "3", "--image", "8by8"], "error: `image` is `8by8`, must be like 28x28"),
         (&["evaluate", "m.pervade", "x.npy"], "error: `labels` is missing"),
         (

@@ -349,7 +349,8 @@ fn run_prior(cpu: &Cpu, gamma: Gamma, p: &Prior) -> (Floats, Terms) {
     let mut params = Params::zeros(cpu, 1, p.values.len()).unwrap();
     params.values.copy_from_slice(&p.values);
     let (mut d_head, mut dz) = (zeros(1, p.b, 2 * p.j), zeros(1, p.samples * p.b, p.j));
-    let (mut scratch, mut sums) = (cpu.prior_scratch(1, p.b, p.samples * p.b, p.slots).unwrap(), cpu.sums(1, p.samples * p.b).unwrap());
+    let (mut scratch, mut sums) =
+        (cpu.prior_scratch(1, p.b, p.samples * p.b, p.slots).unwrap(), cpu.sums(1, p.samples * p.b).unwrap());
     cpu.prior(gamma, &mut params, p.slots, &p.head, &p.z, &mut scratch, &mut d_head, &mut dz, &mut sums)
         .unwrap();
     ([params.gradients, d_head.data, dz.data].concat(), cpu.take_sums(&mut sums).unwrap()[0])

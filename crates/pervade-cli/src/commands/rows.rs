@@ -76,7 +76,10 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
 pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Result<Outcome> {
     outputs::check_table(args.to.out.as_deref())?;
     let (device, model, table) = super::open(&args.both, common, console)?;
-    let values: Vec<f32> = on_device!(&device, device => model.score(device, &table.data)?).into_iter().map(|x| x as f32).collect();
+    let values: Vec<f32> = on_device!(&device, device => model.score(device, &table.data)?)
+        .into_iter()
+        .map(|x| x as f32)
+        .collect();
     let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
     console.say(&format!("mean elbo {mean:.4} nats a row"));
     let names = ["elbo".to_string()];

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
-use pervade::compute::{Cpu, Device};
 use pervade::compute::cpu::product::{Epilogue, View, product};
+use pervade::compute::{Cpu, Device};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Table};
 use pervade::seed::{Key, Stream};

@@ -39,7 +39,8 @@ pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
     let data = Dataset::from_rows(n, d, values)?;
     let mut checks = Vec::new();
     for (recipe, name) in [(Recipe::Robust, "robust"), (Recipe::Paper, "paper")] {
-        let settings = Settings { restarts: 3, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
+        let settings =
+            Settings { restarts: 3, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
         let together = losses(device, &data, &settings, 0..3)?;
         let last: Vec<f64> = losses(device, &data, &settings, 2..3)?.concat();
         let reference: Vec<f64> = losses(&Cpu::new(), &data, &settings, 2..3)?.concat();

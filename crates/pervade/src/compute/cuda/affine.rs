@@ -71,8 +71,7 @@ const fn large(kernel: Kernel) -> Shape {
 /// Which factor is stored the other way round, with the kernels for few and for many blocks.
 type Family = [Shape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
-const TRANSPOSED_B: Family =
-    [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
+const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
 const TRANSPOSED_A: Family =
     [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 73_728 }; 2];
 

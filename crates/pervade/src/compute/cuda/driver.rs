@@ -1,16 +1,16 @@
 //! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut,
+    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, CudaView, CudaViewMut,
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
-use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
 
+use super::compile::{compile, nvrtc_version};
 use super::{CAPTURE, Precision};
 use crate::compute::Tick;
 use crate::seed::Key;
@@ -142,15 +142,6 @@ kernels! {
     ProductTransposedA = "product_transposed_a",
 }
 
-/// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 5] = [
-    ("common.cu", include_str!("kernels/common.cu")),
-    ("batch.cu", include_str!("kernels/batch.cu")),
-    ("heads.cu", include_str!("kernels/heads.cu")),
-    ("prior.cu", include_str!("kernels/prior.cu")),
-    ("product.cu", include_str!("kernels/product.cu")),
-];
-
 /// Shared memory that a kernel may ask for: more than it gets unasked.
 pub(super) const MOST_SHARED: u32 = 96 * 1024;
 
@@ -206,7 +197,19 @@ impl Driver {
         let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let n_processors = context.attribute(count).map_err(of("ask for the device's size"))? as u32;
         let address = address(&clock, &main);
-        Ok(Self { context, main, side, event, sampled, prior_done, functions, clock: address, _clock: clock, name, n_processors })
+        Ok(Self {
+            context,
+            main,
+            side,
+            event,
+            sampled,
+            prior_done,
+            functions,
+            clock: address,
+            _clock: clock,
+            name,
+            n_processors,
+        })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -228,17 +231,14 @@ impl Driver {
         let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
         let mut version = 0;
         // SAFETY: writes one number.
-        unsafe { sys::cuDriverGetVersion(&mut version) };
-        let (mut nvrtc_major, mut nvrtc_minor) = (0, 0);
-        // SAFETY: writes two numbers.
-        unsafe { nvrtc_sys::nvrtcVersion(&mut nvrtc_major, &mut nvrtc_minor) };
+        unsafe { sys::cuDriverGetVersion(&raw mut version) };
         Ok(vec![
             ("device", self.name.clone()),
             ("compute capability", format!("{major}.{minor}")),
             ("multiprocessors", self.n_processors.to_string()),
             ("memory", format!("{:.1} GiB, {:.1} free", gib(total), gib(free))),
             ("driver", format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
-            ("NVRTC", format!("{nvrtc_major}.{nvrtc_minor}")),
+            ("NVRTC", nvrtc_version()),
         ])
     }
 
@@ -278,8 +278,9 @@ impl Driver {
                 mib(bytes),
                 mib(free)
             ),
-            hint: "lower --restarts or --batch, or use --device cpu, which leaves the data in the host's memory"
-                .to_string(),
+            hint:
+                "lower --restarts or --batch, or use --device cpu, which leaves the data in the host's memory"
+                    .to_string(),
         }
     }
 
@@ -335,7 +336,10 @@ impl Driver {
 
     /// Work on the second stream from here on waits for what the first one was given so far.
     pub(super) fn side_after_main(&self) -> Result<()> {
-        self.event.record(&self.main).and_then(|()| self.side.wait(&self.event)).map_err(|e| failed("fork", e))
+        self.event
+            .record(&self.main)
+            .and_then(|()| self.side.wait(&self.event))
+            .map_err(|e| failed("fork", e))
     }
 
     /// The latents of the step are there.
@@ -357,7 +361,10 @@ impl Driver {
     }
 
     pub(super) fn main_after_side(&self) -> Result<()> {
-        self.event.record(&self.side).and_then(|()| self.main.wait(&self.event)).map_err(|e| failed("join", e))
+        self.event
+            .record(&self.side)
+            .and_then(|()| self.main.wait(&self.event))
+            .map_err(|e| failed("join", e))
     }
 
     pub(super) fn begin_recording(&self) -> Result<()> {
@@ -373,7 +380,7 @@ impl Driver {
         })
     }
 
-    pub(super) fn replay(&self, graph: &CudaGraph) -> Result<()> {
+    pub(super) fn replay(graph: &CudaGraph) -> Result<()> {
         graph.launch().map_err(|e| failed("replay a step", e))
     }
 }
@@ -392,17 +399,6 @@ fn check_libraries(ordinal: usize) -> Result<()> {
             hint: "install NVIDIA's driver, or use `--device cpu`".to_string(),
         });
     }
-    // SAFETY: as above, for the run-time compiler.
-    if !unsafe { nvrtc_sys::is_culib_present() } {
-        return Err(Error::Device {
-            problem: "CUDA's run-time compiler was not found (looked for libnvrtc.so, libnvrtc.so.13 and \
-                      libnvrtc.so.12)"
-                .to_string(),
-            hint: "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into \
-                   LD_LIBRARY_PATH, or use `--device cpu`"
-                .to_string(),
-        });
-    }
     let count = CudaContext::device_count().map_err(|e| failed("start the driver", e))?;
     if ordinal as i64 >= i64::from(count) {
         return Err(Error::Device {
@@ -413,73 +409,19 @@ fn check_libraries(ordinal: usize) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the kernels for the device at hand.
-fn compile(
-    context: &Arc<CudaContext>,
-    (major, minor): (i32, i32),
-    precision: Precision,
-) -> Result<Arc<CudaModule>> {
-    if major < 8 {
-        return Err(Error::Device {
-            problem: format!("this CUDA device has compute capability {major}.{minor}; 8.0 is the least"),
-            hint: "use `--device cpu`".to_string(),
-        });
-    }
-    let image = compile_image(&format!("sm_{major}{minor}"), precision)?;
-    context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
-}
-
-/// Machine code of all kernels for `architecture`; needs NVRTC and no device.
-pub(crate) fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
-    let source: String = SOURCES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect();
-    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
-    let options =
-        [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()];
-    let broken = |what: &str| Error::Device {
-        problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
-        hint: "a newer NVRTC may know this device; `--device cpu` always works".to_string(),
-    };
-    let source = CString::new(source).map_err(|_| broken("a zero byte in the source"))?;
-    let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
-    // SAFETY: the program was just created and is destroyed once, below.
-    let image = unsafe {
-        match nvrtc::compile_program(program, &options) {
-            Ok(()) => cubin(program).map_err(|e| broken(&e)),
-            Err(_) => {
-                let log = nvrtc::get_program_log(program).unwrap_or_default();
-                let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
-                Err(broken(log.trim_matches(['\0', '\n'])))
-            }
-        }
-    };
-    // SAFETY: as above.
-    let destroyed = unsafe { nvrtc::destroy_program(program) };
-    image.and_then(|image| destroyed.map(|()| image).map_err(|e| broken(&format!("{e:?}"))))
-}
-
-/// # Safety
-/// The program was compiled.
-unsafe fn cubin(program: nvrtc_sys::nvrtcProgram) -> std::result::Result<Vec<u8>, String> {
-    let mut size = 0;
-    // SAFETY: a compiled program, and room for the size.
-    let result = unsafe { nvrtc_sys::nvrtcGetCUBINSize(program, &mut size) };
-    result.result().map_err(|e| format!("{e:?}"))?;
-    let mut image = vec![0u8; size];
-    // SAFETY: the image has the size that was asked for.
-    let result = unsafe { nvrtc_sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
-    result.result().map_err(|e| format!("{e:?}")).map(|()| image)
-}
-
 /// What the driver answered, in words.
-fn failed(what: &str, error: DriverError) -> Error {
-    let text = error.error_string().map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into());
+pub(super) fn failed(what: &str, error: DriverError) -> Error {
+    let text =
+        error.error_string().map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into());
     let hint = match error.0 {
         CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
         | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
         | CUresult::CUDA_ERROR_STUB_LIBRARY => "the driver is too old for this CUDA: update it",
         CUresult::CUDA_ERROR_NO_DEVICE => "this machine has a CUDA driver but no device: use `--device cpu`",
         CUresult::CUDA_ERROR_OUT_OF_MEMORY => "lower --restarts or --batch, or use `--device cpu`",
-        _ => "`pervade doctor --device cuda` checks the device; the last checkpoint can be resumed with `--resume`",
+        _ => {
+            "`pervade doctor --device cuda` checks the device; the last checkpoint can be resumed with `--resume`"
+        }
     };
     Error::Device { problem: format!("CUDA could not {what}: {text}"), hint: hint.to_string() }
 }

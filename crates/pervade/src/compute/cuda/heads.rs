@@ -133,9 +133,8 @@ impl Cuda {
                 threads: 256,
                 shared: 0,
             };
-            let buffers =
-                [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
-                    .map(|buffer| Arg::from(buffer.address(range.start)));
+            let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
+                .map(|buffer| Arg::from(buffer.address(range.start)));
             let numbers = [
                 Arg::from(params.stride),
                 range.len().into(),

@@ -18,13 +18,7 @@ pub(super) fn scratch_len(restarts: usize, n_rows: usize, n_places: usize, slots
 const THREADS: u32 = 128;
 
 impl Cuda {
-    fn tables(
-        &self,
-        params: &Params<CudaBuffer>,
-        slots: MixtureSlots,
-        to: u64,
-        beside: bool,
-    ) -> Result<()> {
+    fn tables(&self, params: &Params<CudaBuffer>, slots: MixtureSlots, to: u64, beside: bool) -> Result<()> {
         let launch = Launch {
             kernel: Kernel::PriorTables,
             grid: (params.restarts as u32, 1, 1),
@@ -93,8 +87,12 @@ impl Cuda {
         assert!(scratch.len >= scratch_len(r, b, places, slots), "scratch made for this mixture");
         let shared = 4 * (j + 3 * c) as u32;
         if shared > MOST_SHARED {
-            return Err(Error::setting("components", c, "are more than the CUDA device's kernels have room for")
-                .with_hint("use fewer, or `--device cpu`"));
+            return Err(Error::setting(
+                "components",
+                c,
+                "are more than the CUDA device's kernels have room for",
+            )
+            .with_hint("use fewer, or `--device cpu`"));
         }
         let tables = scratch.address(0);
         let weights = scratch.address(r * tables_len(slots));
@@ -117,7 +115,11 @@ impl Cuda {
             sums.at,
         ];
         let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads: THREADS, shared };
-        self.driver.launch_on(beside, launch, &rows.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>())?;
+        self.driver.launch_on(
+            beside,
+            launch,
+            &rows.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>(),
+        )?;
         let gradients = [
             params.values.address(0),
             params.gradients.address(0),
@@ -132,6 +134,10 @@ impl Cuda {
             weights_z,
         ];
         let launch = Launch { kernel: Kernel::PriorGradients, grid: grid(c), threads: 320, shared: 0 };
-        self.driver.launch_on(beside, launch, &gradients.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>())
+        self.driver.launch_on(
+            beside,
+            launch,
+            &gradients.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>(),
+        )
     }
 }

@@ -6,6 +6,7 @@
 
 mod affine;
 mod batch;
+mod compile;
 mod driver;
 mod heads;
 mod mixture;
@@ -15,6 +16,7 @@ use std::sync::Mutex;
 use cudarc::driver::{CudaSlice, sys};
 
 pub use batch::{CudaBatch, CudaRows};
+pub use compile::compile_image;
 
 use self::driver::{Clock, Driver, Keys};
 use super::*;
@@ -246,7 +248,7 @@ impl Device for Cuda {
             recording.epoch = Some(tick.epoch);
         }
         self.driver.set_clock(Clock::at(tick))?;
-        recording.graph.as_ref().map_or(Ok(()), |graph| self.driver.replay(graph))
+        recording.graph.as_ref().map_or(Ok(()), Driver::replay)
     }
 
     fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CudaRows> {

@@ -1,0 +1,105 @@
+//! The kernels' sources, and their compilation by NVRTC for the device at hand.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaModule};
+use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
+
+use super::Precision;
+use super::driver::failed;
+use crate::{Error, Result};
+
+/// The sources, in the order in which they build on each other.
+const SOURCES: [(&str, &str); 5] = [
+    ("common.cu", include_str!("kernels/common.cu")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
+    ("heads.cu", include_str!("kernels/heads.cu")),
+    ("prior.cu", include_str!("kernels/prior.cu")),
+    ("product.cu", include_str!("kernels/product.cu")),
+];
+
+/// NVRTC can be opened.
+fn check_library() -> Result<()> {
+    // SAFETY: opens the library, which runs its start-up code and nothing else.
+    if !unsafe { nvrtc_sys::is_culib_present() } {
+        return Err(Error::Device {
+            problem: "CUDA's run-time compiler was not found (looked for libnvrtc.so, libnvrtc.so.13 and \
+                      libnvrtc.so.12)"
+                .to_string(),
+            hint: "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into \
+                   LD_LIBRARY_PATH, or use `--device cpu`"
+                .to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// The version of NVRTC, which must be there.
+pub(super) fn nvrtc_version() -> String {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: writes two numbers.
+    unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    format!("{major}.{minor}")
+}
+
+/// Compiles the kernels for the device at hand.
+pub(super) fn compile(
+    context: &Arc<CudaContext>,
+    (major, minor): (i32, i32),
+    precision: Precision,
+) -> Result<Arc<CudaModule>> {
+    if major < 8 {
+        return Err(Error::Device {
+            problem: format!("this CUDA device has compute capability {major}.{minor}; 8.0 is the least"),
+            hint: "use `--device cpu`".to_string(),
+        });
+    }
+    let image = compile_image(&format!("sm_{major}{minor}"), precision)?;
+    context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
+}
+
+/// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
+pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
+    check_library()?;
+    let mut source = String::new();
+    for (name, text) in SOURCES {
+        source += &format!("#line 1 \"{name}\"\n{text}");
+    }
+    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
+    let options =
+        [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()];
+    let broken = |what: &str| Error::Device {
+        problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
+        hint: "a newer NVRTC may know this device; `--device cpu` always works".to_string(),
+    };
+    let source = CString::new(source).map_err(|_| broken("a zero byte in the source"))?;
+    let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
+    // SAFETY: the program was just created and is destroyed once, below.
+    let image = unsafe {
+        match nvrtc::compile_program(program, &options) {
+            Ok(()) => cubin(program).map_err(|e| broken(&e)),
+            Err(_) => {
+                let log = nvrtc::get_program_log(program).unwrap_or_default();
+                let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
+                Err(broken(log.trim_matches(['\0', '\n'])))
+            }
+        }
+    };
+    // SAFETY: as above.
+    let destroyed = unsafe { nvrtc::destroy_program(program) };
+    image.and_then(|image| destroyed.map(|()| image).map_err(|e| broken(&format!("{e:?}"))))
+}
+
+/// # Safety
+/// The program was compiled.
+unsafe fn cubin(program: nvrtc_sys::nvrtcProgram) -> std::result::Result<Vec<u8>, String> {
+    let mut size = 0;
+    // SAFETY: a compiled program, and room for the size.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBINSize(program, &raw mut size) };
+    result.result().map_err(|e| format!("{e:?}"))?;
+    let mut image = vec![0u8; size];
+    // SAFETY: the image has the size that was asked for.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
+    result.result().map_err(|e| format!("{e:?}")).map(|()| image)
+}
