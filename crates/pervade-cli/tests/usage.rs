@@ -60,8 +60,10 @@ Everywhere:
       --json             Print one JSON object on stdout
   -q, --quiet            Say nothing on stderr but errors
       --threads <T>      Threads to use; the result does not depend on it [default: all cores]
-      --device <DEVICE>  Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0 [default: auto]
-      --precision <P>    How CUDA rounds the factors of matrix products: tf32 is faster and coarser [default: fp32] [possible values: fp32, tf32]
+      --device <DEVICE>  Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0
+                         [default: auto]
+      --precision <P>    How CUDA rounds the factors of matrix products: tf32 is faster and coarser
+                         [default: fp32] [possible values: fp32, tf32]
 
 Example:
   pervade inspect digits.pervade

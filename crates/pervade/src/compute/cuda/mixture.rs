@@ -10,14 +10,35 @@ fn tables_len(slots: MixtureSlots) -> usize {
 }
 
 /// Tables, then d loss / d l for the rows and for their samples.
-pub(super) fn scratch_len(restarts: usize, n_rows: usize, n_places: usize, slots: MixtureSlots) -> usize {
+fn scratch_len(restarts: usize, n_rows: usize, n_places: usize, slots: MixtureSlots) -> usize {
     restarts * (tables_len(slots) + (n_rows + n_places) * slots.n_components())
+}
+
+/// Shared memory of a row's block: variances, and three numbers a component.
+fn shared_bytes(slots: MixtureSlots) -> u32 {
+    4 * (slots.n_latents() + 3 * slots.n_components()) as u32
 }
 
 /// Threads of a row's or a component's block.
 const THREADS: u32 = 128;
 
 impl Cuda {
+    /// Room for [`Cuda::prior_terms`]; the place to refuse a mixture that no block can hold.
+    pub(super) fn scratch(
+        &self,
+        restarts: usize,
+        n_rows: usize,
+        n_places: usize,
+        slots: MixtureSlots,
+    ) -> Result<CudaBuffer> {
+        if shared_bytes(slots) > MOST_SHARED {
+            let problem = "are more than the CUDA device's kernels have room for";
+            return Err(Error::setting("components", slots.n_components(), problem)
+                .with_hint("use fewer, or `--device cpu`"));
+        }
+        self.zeros(scratch_len(restarts, n_rows, n_places, slots))
+    }
+
     fn tables(&self, params: &Params<CudaBuffer>, slots: MixtureSlots, to: u64, beside: bool) -> Result<()> {
         let launch = Launch {
             kernel: Kernel::PriorTables,
@@ -85,15 +106,6 @@ impl Cuda {
         let (c, j) = (slots.n_components(), slots.n_latents());
         assert!(places == sums.n_places, "sums made for batches of this size");
         assert!(scratch.len >= scratch_len(r, b, places, slots), "scratch made for this mixture");
-        let shared = 4 * (j + 3 * c) as u32;
-        if shared > MOST_SHARED {
-            return Err(Error::setting(
-                "components",
-                c,
-                "are more than the CUDA device's kernels have room for",
-            )
-            .with_hint("use fewer, or `--device cpu`"));
-        }
         let tables = scratch.address(0);
         let weights = scratch.address(r * tables_len(slots));
         let weights_z = scratch.address(r * (tables_len(slots) + b * c));
@@ -114,6 +126,7 @@ impl Cuda {
             dz.data.address(0),
             sums.at,
         ];
+        let shared = shared_bytes(slots);
         let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads: THREADS, shared };
         self.driver.launch_on(
             beside,

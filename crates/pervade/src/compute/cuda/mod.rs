@@ -364,7 +364,7 @@ impl Device for Cuda {
         n_places: usize,
         mixture: MixtureSlots,
     ) -> Result<CudaBuffer> {
-        self.zeros(mixture::scratch_len(restarts, n_rows, n_places, mixture))
+        self.scratch(restarts, n_rows, n_places, mixture)
     }
 
     fn prior(
