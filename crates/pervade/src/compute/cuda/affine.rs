@@ -61,7 +61,7 @@ struct Shape {
 }
 
 const fn small(kernel: Kernel) -> Shape {
-    Shape { kernel, tile: [16, 32], threads: 512, shared: 86_784 }
+    Shape { kernel, tile: [16, 32], threads: 256, shared: 58_368 }
 }
 
 const fn large(kernel: Kernel) -> Shape {
@@ -73,7 +73,7 @@ type Family = [Shape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
 const TRANSPOSED_A: Family =
-    [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 73_728 }; 2];
+    [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
 
 impl Product {
     /// The factors as row-major matrices: address, numbers a row, and the stride from restart to restart.

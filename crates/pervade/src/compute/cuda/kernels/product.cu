@@ -314,16 +314,16 @@ struct Tile {
 };
 
 // Few rows: k is shared out among all warps of a block. Many: larger tiles read less. Weights: k is the batch.
-#define SMALL 16, 32, 128, 3, 16, 32, 16
+#define SMALL 16, 32, 64, 4, 16, 32, 8
 #define LARGE 64, 32, 32, 4, 32, 32, 4
-#define WEIGHTS 64, 64, 32, 4, 32, 32, 1
+#define WEIGHTS 64, 64, 32, 3, 32, 32, 1
 #define KERNEL(name, blocks, ta, tb, ...)                                                                      \
     extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__, ta, tb>::THREADS, blocks) void name(Product p) { \
         Tile<__VA_ARGS__, ta, tb>::run(p);                                                                     \
     }
 
-KERNEL(product_small, 2, false, false, SMALL)
+KERNEL(product_small, 3, false, false, SMALL)
 KERNEL(product_large, 3, false, false, LARGE)
-KERNEL(product_transposed_b_small, 2, false, true, SMALL)
+KERNEL(product_transposed_b_small, 3, false, true, SMALL)
 KERNEL(product_transposed_b_large, 3, false, true, LARGE)
-KERNEL(product_transposed_a, 3, true, false, WEIGHTS)
+KERNEL(product_transposed_a, 4, true, false, WEIGHTS)
