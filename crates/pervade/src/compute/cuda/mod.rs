@@ -11,7 +11,7 @@ mod driver;
 mod heads;
 mod mixture;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::{CudaSlice, sys};
 
@@ -117,9 +117,14 @@ impl Cuda {
         self.driver.synchronise()
     }
 
+    /// What is being recorded.
+    fn state(&self) -> MutexGuard<'_, Option<Recorded>> {
+        self.recorded.lock().expect("no thread died while recording")
+    }
+
     /// The clock's address while a step is recorded (else null), and the step's numbers.
     fn clock(&self) -> (u64, Tick) {
-        let recorded = self.recorded.lock().expect("no thread died while recording");
+        let recorded = self.state();
         match &*recorded {
             Some(recorded) => (self.driver.clock_address(), recorded.tick),
             None => (0, Tick::default()),
@@ -129,7 +134,7 @@ impl Cuda {
     /// Lets what follows on the second stream run beside the first, from this point of the step on. Only
     /// while a step is recorded: its end brings both together again.
     fn fork(&self) -> Result<bool> {
-        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let mut recorded = self.state();
         let Some(recorded) = &mut *recorded else { return Ok(false) };
         recorded.forked = true;
         self.driver.side_after_main()?;
@@ -138,7 +143,7 @@ impl Cuda {
 
     /// Lets the prior run on the second stream from the moment the latents were there.
     fn fork_prior(&self) -> Result<bool> {
-        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let mut recorded = self.state();
         let Some(recorded) = &mut *recorded else { return Ok(false) };
         (recorded.forked, recorded.prior_beside) = (true, true);
         self.driver.side_after_sampled()?;
@@ -147,7 +152,7 @@ impl Cuda {
 
     /// What follows needs the prior's gradients.
     fn join_prior(&self) -> Result<()> {
-        let mut recorded = self.recorded.lock().expect("no thread died while recording");
+        let mut recorded = self.state();
         let pending = recorded.as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.prior_beside));
         if pending { self.driver.main_after_prior() } else { Ok(()) }
     }
@@ -159,11 +164,11 @@ impl Cuda {
         body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
     ) -> Result<CudaRecording> {
         let at = params.values.at;
-        *self.recorded.lock().expect("no thread died while recording") =
+        *self.state() =
             Some(Recorded { tick: *tick, forked: false, prior_beside: false, shuffles: Vec::new() });
         self.driver.begin_recording()?;
         let done = body(params);
-        let recorded = self.recorded.lock().expect("no thread died while recording").take();
+        let recorded = self.state().take();
         let joined = match &recorded {
             Some(Recorded { forked: true, .. }) => self.driver.main_after_side(),
             _ => Ok(()),
@@ -337,7 +342,7 @@ impl Device for Cuda {
 
     fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
         self.sample(draw, head, z)?;
-        let recording = self.recorded.lock().expect("no thread died while recording").is_some();
+        let recording = self.state().is_some();
         if recording { self.driver.mark_sampled() } else { Ok(()) }
     }
 
