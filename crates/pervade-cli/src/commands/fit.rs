@@ -100,6 +100,8 @@ fn fit_and_save<D: Device>(
         (Ok(_), Some(place)) => place.remove(),
         // Ctrl-C leaves it for `--resume`; what an earlier run left is not ours to remove.
         (Err(Error::Interrupted { .. }), Some(_)) => {}
+        // A device that was lost may come back.
+        (Err(Error::Device { .. }), Some(place)) if place.exists() => {}
         (Err(_), Some(place)) if !earlier => place.remove(),
         _ => {}
     }
