@@ -274,7 +274,7 @@ pub(crate) fn quality(scores: &StateScores) -> String {
     let live = match scores.live_clusters {
         n if n < scores.clusters => format!(
             "\nWarning: only {n} of {} clusters hold half a percent of the rows or more: \
-             ask for fewer clusters, or try `--restarts 5`.",
+             ask for fewer clusters, or try more `--restarts`.",
             scores.clusters
         ),
         _ => String::new(),

@@ -363,8 +363,12 @@ fn adam_case() -> Case {
         let mut p = Params::zeros(cpu, 2, n).unwrap();
         (p.values, p.gradients) = (random(2 * n, 11), random(2 * n, 12));
         for step in 1..4 {
-            let groups = [(0..n - 1000, 1e-3), (n - 900..n, 1e-2)];
-            cpu.adam(&mut p, &AdamStep { groups, step, epsilon: 1e-4 }).unwrap();
+            for (group, (range, learning_rate)) in
+                [(0..n - 1000, 1e-3), (n - 900..n, 1e-2)].into_iter().enumerate()
+            {
+                let step = AdamStep { range, group, learning_rate, step, epsilon: 1e-4 };
+                cpu.adam(&mut p, &step).unwrap();
+            }
         }
         [p.values, p.first_moments, p.second_moments].concat()
     })
@@ -382,7 +386,9 @@ fn an_update_on_the_way_back_is_the_gradient_and_then_adam() {
         let rows = cpu.rows(&data, &preparation).unwrap();
         let mut batch = cpu.batch(&rows, 2, b).unwrap();
         cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
-        let adam = |step| AdamStep { groups: [(0..layout.len(), 1e-2), (0..0, 0.0)], step, epsilon: 1e-4 };
+        let range = 0..layout.len();
+        let adam =
+            |step| AdamStep { range: range.clone(), group: 0, learning_rate: 1e-2, step, epsilon: 1e-4 };
         for is_input in [false, true] {
             let backward = |p: &mut Params<Floats>, update: Option<&AdamStep>| {
                 if is_input {

@@ -127,8 +127,10 @@ fn steps_of_adam() {
     params.values = start.repeat(restarts);
     for (step, (gradients, after)) in gradients.chunks(p).zip(after.chunks(p)).enumerate() {
         params.gradients = gradients.repeat(restarts);
-        let groups = [(0..50, 2e-3), (64..96, 1e-2)];
-        cpu.adam(&mut params, &AdamStep { groups, step: step as u64 + 1, epsilon: 1e-4 }).unwrap();
+        for (group, (range, learning_rate)) in [(0..50, 2e-3), (64..96, 1e-2)].into_iter().enumerate() {
+            let step = AdamStep { range, group, learning_rate, step: step as u64 + 1, epsilon: 1e-4 };
+            cpu.adam(&mut params, &step).unwrap();
+        }
         for values in params.values.chunks(p) {
             let moved: Vec<f32> = values.iter().zip(&start).map(|(v, s)| v - s).collect();
             let expected: Vec<f64> = after.iter().zip(&start).map(|(a, &s)| a - f64::from(s)).collect();

@@ -134,17 +134,6 @@ impl Terms {
     }
 }
 
-/// Adam's numbers for one step.
-#[derive(Clone, Debug)]
-pub struct AdamStep {
-    /// Parts of the parameter buffer with their learning rates; other parts stay as they are.
-    pub groups: [(Range<usize>, f32); 2],
-    /// Steps taken, this one included.
-    pub step: u64,
-    /// Added to the root of the second moment.
-    pub epsilon: f32,
-}
-
 /// Adam's running means: the share of the old value (Kingma and Ba, 2015).
 const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;
@@ -160,6 +149,21 @@ fn inverse_root(step: u64) -> f32 {
     (1.0 / (1.0 - f64::from(BETA2).powf(step as f64)).sqrt()) as f32
 }
 
+/// A step of Adam for a part of the parameters; the others stay as they are.
+#[derive(Clone, Debug)]
+pub struct AdamStep {
+    /// The part.
+    pub range: Range<usize>,
+    /// Which of the tick's learning rates is its own, for a device that replays the step.
+    pub group: usize,
+    /// That learning rate.
+    pub learning_rate: f32,
+    /// Steps taken, this one included.
+    pub step: u64,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+}
+
 /// What changes from one step of a stage to the next. All else is the same every time, so that a device
 /// may record one step and replay it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -172,41 +176,14 @@ pub struct Tick {
     pub draw: u64,
     /// Adam's step, as in [`AdamStep::step`].
     pub adam: u64,
-    /// Learning rates of Adam's groups.
+    /// Learning rates of the parts that take steps of their own: networks, mixture.
     pub learning_rates: [f32; 2],
 }
 
 impl Tick {
-    /// A learning rate over its bias correction.
-    pub fn step_size(&self, learning_rate: f32) -> f32 {
-        step_size(self.adam, learning_rate)
-    }
-
-    /// The other bias correction.
-    pub fn inverse_root(&self) -> f32 {
-        inverse_root(self.adam)
-    }
-}
-
-impl AdamStep {
-    /// A learning rate over its bias correction.
-    pub fn step_size(&self, learning_rate: f32) -> f32 {
-        step_size(self.step, learning_rate)
-    }
-
-    /// The other bias correction.
-    pub fn inverse_root(&self) -> f32 {
-        inverse_root(self.step)
-    }
-
-    /// Which group the number at `offset` belongs to; the first where it belongs to none.
-    pub fn group_of(&self, offset: usize) -> usize {
-        self.groups.iter().position(|(range, _)| range.contains(&offset)).unwrap_or(0)
-    }
-
-    /// The learning rate of the number at `offset`; zero where it stays as it is.
-    pub fn learning_rate_at(&self, offset: usize) -> f32 {
-        self.groups.iter().find(|(range, _)| range.contains(&offset)).map_or(0.0, |&(_, rate)| rate)
+    /// Adam's step for `range` with the learning rate of `group`.
+    pub fn adam_step(&self, range: Range<usize>, group: usize, epsilon: f32) -> AdamStep {
+        AdamStep { range, group, learning_rate: self.learning_rates[group], step: self.adam, epsilon }
     }
 }
 
@@ -291,8 +268,9 @@ pub trait Device: Sync {
         activation: Activation,
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
-    /// dW = x^T dy and db = sum of dy's rows. With an update, the layer takes Adam's step at once and
-    /// what is left in the gradients is unspecified: dW need not go to memory and back.
+    /// dW = x^T dy and db = sum of dy's rows. With an update (of a part that holds the layer), the layer
+    /// takes Adam's step at once and what is left in the gradients is unspecified: dW need not go to
+    /// memory and back.
     fn affine_backward_weights(
         &self,
         params: &mut Params<Self::Buffer>,
@@ -379,7 +357,7 @@ pub trait Device: Sync {
         head: &Matrix<Self::Buffer>,
         out: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
-    /// One step of Adam over the flat buffers.
+    /// One step of Adam over its part of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 
     /// Sums at zero, for steps with L B samples.

@@ -4,4 +4,4 @@ mod architecture;
 mod network;
 
 pub use architecture::Architecture;
-pub use network::{Noise, Tape};
+pub use network::Tape;

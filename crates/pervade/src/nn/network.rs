@@ -2,7 +2,7 @@
 
 use super::Architecture;
 use crate::Result;
-use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Matrix, Params};
+use crate::compute::{Activation, AdamStep, Affine, Device, Matrix, Params};
 
 /// Activations and gradients of one batch; made once, used every step.
 #[derive(Debug)]
@@ -75,9 +75,6 @@ impl<B> Tape<B> {
         })
     }
 }
-
-/// Whether the latent is sampled (joint training) or the mean itself (pretraining).
-pub type Noise<'a> = Option<Draw<'a>>;
 
 /// Backward, a layer's input gradient comes before its weights: with an update the weights change then
 /// and there, without one their gradient is left in the parameters' buffer.

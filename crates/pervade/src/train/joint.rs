@@ -149,11 +149,10 @@ impl<D: Device> JointStep<D> {
     fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
         let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
-        let (architecture, [network, mixture]) = (&run.architecture, tick.learning_rates);
-        let adam = |groups| AdamStep { groups, step: tick.adam, epsilon: run.settings.settings.epsilon };
-        let weights = adam([(architecture.network_range(), network), (0..0, 0.0)]);
-        self.gradients(run, params, tick.draw, Some(&weights))?;
-        run.device.adam(params, &adam([(0..0, 0.0), (architecture.mixture_range(), mixture)]))
+        let (architecture, epsilon) = (&run.architecture, run.settings.settings.epsilon);
+        let networks = tick.adam_step(architecture.network_range(), 0, epsilon);
+        self.gradients(run, params, tick.draw, Some(&networks))?;
+        run.device.adam(params, &tick.adam_step(architecture.mixture_range(), 1, epsilon))
     }
 
     /// The gradient of minus the ELBO for the rows in the batch, or the networks' update by it, in the

@@ -100,6 +100,8 @@ fn train_phase<D: Device>(
         steps: n_steps,
     });
     let mut work = Work::new(run, phase, &restarts)?;
+    // Dropped before the buffers that it works on.
+    let mut recording = D::Recording::default();
     while pack.state.epoch < epochs {
         let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
         run_steps(n_steps, Stage::Pretrain, epoch, observer, |number| {
@@ -112,7 +114,8 @@ fn train_phase<D: Device>(
                 adam: step,
                 learning_rates: [learning_rate(run, step, epochs * n_steps), 0.0],
             };
-            work.step(run, &mut pack.params, phase, &tick)
+            let body = |params: &mut _| work.step(run, params, phase, &tick);
+            run.device.step(&tick, &mut recording, &mut pack.params, body)
         })?;
         pack.state.epoch += 1;
         let mut control = super::Control::Continue;
@@ -136,7 +139,6 @@ struct Work<D: Device> {
     tape: Tape<D::Buffer>,
     layer: Option<LayerWork<D::Buffer>>,
     sums: D::Sums,
-    recording: D::Recording,
     order: Vec<Key>,
     dropout_keys: Vec<Key>,
     /// The data's likelihood, or squared error for hidden activations; one a restart.
@@ -175,7 +177,6 @@ impl<D: Device> Work<D> {
             tape: Tape::new(device, &run.architecture, restarts, b, 1)?,
             layer,
             sums: device.sums(restarts, b)?,
-            recording: D::Recording::default(),
             order,
             dropout_keys,
             families: vec![family; restarts],
@@ -189,24 +190,9 @@ impl<D: Device> Work<D> {
         phase: Phase,
         tick: &Tick,
     ) -> Result<()> {
-        let mut recording = std::mem::take(&mut self.recording);
-        let done =
-            run.device.step(tick, &mut recording, params, |params| self.body(run, params, phase, tick));
-        self.recording = recording;
-        done
-    }
-
-    fn body(
-        &mut self,
-        run: &Run<'_, D>,
-        params: &mut Params<D::Buffer>,
-        phase: Phase,
-        tick: &Tick,
-    ) -> Result<()> {
         let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
-        let groups = [(run.architecture.network_range(), tick.learning_rates[0]), (0..0, 0.0)];
-        let adam = AdamStep { groups, step: tick.adam, epsilon: EPSILON };
+        let adam = tick.adam_step(run.architecture.network_range(), 0, EPSILON);
         match phase {
             Phase::Whole => self.whole_step(run, params, &adam),
             Phase::Layer(i) => self.layer_step(run, params, i, tick.draw, &adam),

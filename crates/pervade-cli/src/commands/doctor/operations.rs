@@ -140,7 +140,7 @@ fn adam<D: Device>(device: &D) -> Result<Check> {
     let mut wanted: Vec<f64> = start.iter().map(|&x| f64::from(x)).collect();
     let (mut first, mut second) = (vec![0.0; n], vec![0.0; n]);
     for step in 1..=3 {
-        device.adam(&mut params, &AdamStep { groups: [(0..n, rate), (0..0, 0.0)], step, epsilon })?;
+        device.adam(&mut params, &AdamStep { range: 0..n, group: 0, learning_rate: rate, step, epsilon })?;
         for i in 0..n {
             let g = f64::from(gradient[i]);
             first[i] = 0.9 * first[i] + 0.1 * g;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::product::{UsedNext, View, product_alone};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
-use crate::compute::{AdamStep, Affine, BETA1, BETA2, Params};
+use crate::compute::{AdamStep, Affine, BETA1, BETA2, Params, inverse_root, step_size};
 
 /// Numbers a task takes: four streams of 64 KiB, so that a task's share fits the second-level cache.
 const CHUNK: usize = 16 * 1024;
@@ -25,26 +25,19 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    pub(super) fn new(step: &AdamStep, learning_rate: f32) -> Self {
+    pub(super) fn new(step: &AdamStep) -> Self {
         Self {
-            step_size: step.step_size(learning_rate),
-            inverse_root: step.inverse_root(),
+            step_size: step_size(step.step, step.learning_rate),
+            inverse_root: inverse_root(step.step),
             epsilon: step.epsilon,
         }
-    }
-
-    /// What a layer's numbers take.
-    pub(super) fn of(step: &AdamStep, layer: Affine) -> Self {
-        Self::new(step, step.learning_rate_at(layer.weight.offset))
     }
 }
 
 pub(super) fn adam(isa: Isa, params: &mut Params<Vec<f32>>, step: &AdamStep) {
-    for restart in 0..params.restarts {
-        for (range, learning_rate) in &step.groups {
-            if *learning_rate != 0.0 {
-                adam_range(isa, params, restart, range.clone(), Rates::new(step, *learning_rate));
-            }
+    if step.learning_rate != 0.0 {
+        for restart in 0..params.restarts {
+            adam_range(isa, params, restart, step.range.clone(), Rates::new(step));
         }
     }
 }
@@ -53,7 +46,7 @@ pub(super) fn adam(isa: Isa, params: &mut Params<Vec<f32>>, step: &AdamStep) {
 pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
     for restart in 0..params.restarts {
         for slot in [layer.weight, layer.bias] {
-            adam_range(isa, params, restart, slot.range(), Rates::of(step, layer));
+            adam_range(isa, params, restart, slot.range(), Rates::new(step));
         }
     }
 }

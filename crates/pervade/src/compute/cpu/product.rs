@@ -119,16 +119,19 @@ fn product_with(
     if let Epilogue::Bias(bias) | Epilogue::BiasRelu(bias) = epilogue {
         assert!(bias.len() >= b.columns, "bias of a product");
     }
+    let (rows, width) = ((0, a.rows), b.columns);
+    let whole = Task { a, b, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => run::<std::arch::x86_64::__m512>(a, b, epilogue, c, alone, used_next, task_avx512),
+        Isa::Avx512 => run::<std::arch::x86_64::__m512>(whole, alone, task_avx512),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => run::<std::arch::x86_64::__m256>(a, b, epilogue, c, alone, used_next, task_avx2),
-        _ => run::<[f32; 4]>(a, b, epilogue, c, alone, used_next, task_plain),
+        Isa::Avx2 => run::<std::arch::x86_64::__m256>(whole, alone, task_avx2),
+        _ => run::<[f32; 4]>(whole, alone, task_plain),
     }
 }
 
-/// One tile of C: rows `rows.0..rows.1`, `width` columns from `column` on.
+/// A part of C, or the whole: rows `rows.0..rows.1`, `width` columns from `column` on.
+#[derive(Clone, Copy)]
 struct Task<'a> {
     a: View<'a>,
     b: View<'a>,
@@ -142,27 +145,20 @@ struct Task<'a> {
 
 type TaskFn = unsafe fn(&Task, &mut [f32]);
 
-fn run<V: Vector>(
-    a: View,
-    b: View,
-    epilogue: Epilogue,
-    c: &mut [f32],
-    alone: bool,
-    used_next: Option<UsedNext>,
-    task_fn: TaskFn,
-) {
+/// Cuts the whole into tiles and has them computed, one a task.
+fn run<V: Vector>(whole: Task, alone: bool, task_fn: TaskFn) {
+    let (a, b) = (whole.a, whole.b);
     let panel_columns = 2 * V::LANES;
     let n_panels = b.columns.div_ceil(panel_columns);
     let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
     let block_rows = a.rows.div_ceil(n_row_blocks.max(1));
-    let shared = Shared::new(c);
     let work = |number: usize| {
         // One column of blocks after another, so that neighbouring tasks share a panel of B.
         let (panel, block) = (number / n_row_blocks, number % n_row_blocks);
         let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
         let column = panel * panel_columns;
         let width = panel_columns.min(b.columns - column);
-        let task = Task { a, b, epilogue, c: shared, rows, column, width, used_next };
+        let task = Task { rows, column, width, ..whole };
         PANEL.with_borrow_mut(|buffer| {
             let needed = b.rows * panel_columns;
             if buffer.len() < needed {

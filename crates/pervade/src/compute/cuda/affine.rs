@@ -1,7 +1,7 @@
 //! Affine layers and their gradients: one kernel family, three layouts.
 
 use super::driver::{Arg, Kernel, Launch};
-use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result};
+use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result, inverse_root, step_size};
 
 /// What follows the product; the numbers are those of `kernels/product.cu`.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -195,10 +195,10 @@ impl Cuda {
         if let Some(step) = update {
             let (clock, _) = self.clock();
             p.epilogue = Epilogue::Adam;
-            p.group = step.group_of(w) as u32;
+            p.group = step.group as u32;
             p.clock = clock;
-            p.step_size = step.step_size(step.learning_rate_at(w));
-            p.inverse_root = step.inverse_root();
+            p.step_size = step_size(step.step, step.learning_rate);
+            p.inverse_root = inverse_root(step.step);
             p.epsilon = step.epsilon;
             [p.m, p.sums_m] = [w, b].map(|at| params.first_moments.address(at));
             [p.v, p.sums_v] = [w, b].map(|at| params.second_moments.address(at));

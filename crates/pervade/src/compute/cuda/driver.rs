@@ -10,9 +10,9 @@ use cudarc::driver::{
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
 
+use super::Precision;
 use super::compile::{compile, nvrtc_version};
-use super::{CAPTURE, Precision};
-use crate::compute::Tick;
+use crate::compute::{Tick, inverse_root, step_size};
 use crate::seed::Key;
 use crate::{Error, Result};
 
@@ -37,8 +37,8 @@ impl Clock {
             epoch: tick.epoch,
             first: tick.first,
             draw: tick.draw,
-            step_size: tick.learning_rates.map(|rate| tick.step_size(rate)),
-            inverse_root: tick.inverse_root(),
+            step_size: tick.learning_rates.map(|rate| step_size(tick.adam, rate)),
+            inverse_root: inverse_root(tick.adam),
             unused: 0.0,
         }
     }
@@ -141,6 +141,9 @@ kernels! {
     ProductTransposedBLarge = "product_transposed_b_large",
     ProductTransposedA = "product_transposed_a",
 }
+
+/// Arguments that a kernel has at the most.
+const MOST_ARGUMENTS: usize = 20;
 
 /// Shared memory that a kernel may ask for: more than it gets unasked.
 pub(super) const MOST_SHARED: u32 = 96 * 1024;
@@ -310,13 +313,13 @@ impl Driver {
     /// The same on the second stream if `beside`.
     pub(super) fn launch_on(&self, beside: bool, launch: Launch, args: &[Arg]) -> Result<()> {
         let stream = if beside { &self.side } else { &self.main };
-        let mut pointers: Vec<*mut c_void> = args
-            .iter()
-            .map(|arg| match arg {
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
+        for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
+            *pointer = match arg {
                 Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
                 Arg::Struct(at, _) => at.cast_mut(),
-            })
-            .collect();
+            };
+        }
         let function = self.functions[launch.kernel as usize].cu_function();
         let threads = (launch.threads, 1, 1);
         self.context.bind_to_thread().map_err(|e| failed("use the device", e))?;
@@ -368,7 +371,8 @@ impl Driver {
     }
 
     pub(super) fn begin_recording(&self) -> Result<()> {
-        self.main.begin_capture(CAPTURE).map_err(|e| failed("record a step", e))
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        self.main.begin_capture(mode).map_err(|e| failed("record a step", e))
     }
 
     pub(super) fn end_recording(&self) -> Result<CudaGraph> {

@@ -1,7 +1,10 @@
 //! Between the networks: the sampled latent, dropout, log p(x|z); and Adam over flat ranges.
 
 use super::driver::{Arg, Kernel, Launch, MOST_RESTARTS};
-use super::{AdamStep, Cuda, CudaBuffer, CudaSums, Draw, Keys, Likelihood, M, Params, Result, blocks};
+use super::{
+    AdamStep, Cuda, CudaBuffer, CudaSums, Draw, Keys, Likelihood, M, Params, Result, blocks, inverse_root,
+    step_size,
+};
 
 /// What `kernels/heads.cu` calls by the same name.
 #[repr(C)]
@@ -121,31 +124,29 @@ impl Cuda {
         self.driver.launch(launch, &args)
     }
 
-    pub(super) fn adam_groups(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
-        let (clock, _) = self.clock();
-        for (group, (range, rate)) in step.groups.iter().enumerate() {
-            if range.is_empty() || *rate == 0.0 {
-                continue;
-            }
-            let launch = Launch {
-                kernel: Kernel::Adam,
-                grid: (blocks(range.len(), 256), params.restarts as u32, 1),
-                threads: 256,
-                shared: 0,
-            };
-            let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
-                .map(|buffer| Arg::from(buffer.address(range.start)));
-            let numbers = [
-                Arg::from(params.stride),
-                range.len().into(),
-                clock.into(),
-                group.into(),
-                step.step_size(*rate).into(),
-                step.inverse_root().into(),
-                step.epsilon.into(),
-            ];
-            self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())?;
+    pub(super) fn adam_range(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
+        let range = &step.range;
+        if range.is_empty() || step.learning_rate == 0.0 {
+            return Ok(());
         }
-        Ok(())
+        let (clock, _) = self.clock();
+        let launch = Launch {
+            kernel: Kernel::Adam,
+            grid: (blocks(range.len(), 256), params.restarts as u32, 1),
+            threads: 256,
+            shared: 0,
+        };
+        let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
+            .map(|buffer| Arg::from(buffer.address(range.start)));
+        let numbers = [
+            Arg::from(params.stride),
+            range.len().into(),
+            clock.into(),
+            step.group.into(),
+            step_size(step.step, step.learning_rate).into(),
+            inverse_root(step.step).into(),
+            step.epsilon.into(),
+        ];
+        self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())
     }
 }

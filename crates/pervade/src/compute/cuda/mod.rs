@@ -13,7 +13,7 @@ mod mixture;
 
 use std::sync::{Mutex, MutexGuard};
 
-use cudarc::driver::{CudaSlice, sys};
+use cudarc::driver::CudaSlice;
 
 pub use batch::{CudaBatch, CudaRows};
 pub use compile::compile_image;
@@ -112,11 +112,6 @@ impl Cuda {
         Ok(1e3 * (flop / flop_per_second + bytes / bytes_per_second))
     }
 
-    /// Waits for all work that was given to the device.
-    pub fn synchronise(&self) -> Result<()> {
-        self.driver.synchronise()
-    }
-
     /// What is being recorded.
     fn state(&self) -> MutexGuard<'_, Option<Recorded>> {
         self.recorded.lock().expect("no thread died while recording")
@@ -164,9 +159,9 @@ impl Cuda {
         body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
     ) -> Result<CudaRecording> {
         let at = params.values.at;
+        self.driver.begin_recording()?;
         *self.state() =
             Some(Recorded { tick: *tick, forked: false, prior_beside: false, shuffles: Vec::new() });
-        self.driver.begin_recording()?;
         let done = body(params);
         let recorded = self.state().take();
         let joined = match &recorded {
@@ -261,6 +256,10 @@ impl Device for Cuda {
     }
 
     fn batch(&self, rows: &CudaRows, restarts: usize, n_rows: usize) -> Result<CudaBatch> {
+        if restarts > driver::MOST_RESTARTS {
+            let problem = format!("must be at most {} side by side on a CUDA device", driver::MOST_RESTARTS);
+            return Err(crate::Error::setting("restarts", restarts, problem));
+        }
         let (ids, at) = self.driver.zeros(restarts * rows.n_rows().max(n_rows))?;
         Ok(CudaBatch { x: Matrix::zeros(self, restarts, n_rows, rows.n_columns())?, ids: at, _ids: ids })
     }
@@ -402,7 +401,7 @@ impl Device for Cuda {
     }
 
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
-        self.adam_groups(params, step)
+        self.adam_range(params, step)
     }
 
     fn sums(&self, restarts: usize, n_places: usize) -> Result<CudaSums> {
@@ -429,5 +428,3 @@ impl Device for Cuda {
 fn blocks(n: usize, threads: u32) -> u32 {
     n.div_ceil(threads as usize) as u32
 }
-
-const CAPTURE: sys::CUstreamCaptureMode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
