@@ -45,7 +45,7 @@ pub fn start_mixture<D: Device>(
         tolerance: EM_TOLERANCE,
     };
     for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
-        let mixture = fit(&latents[place], j, &options, key)?.mixture;
+        let mixture = fit(run.device, &latents[place], j, &options, key)?.mixture;
         latents[place] = Vec::new();
         let slots = run.architecture.mixture;
         let base = place * pack.params.stride;

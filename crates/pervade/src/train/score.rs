@@ -79,7 +79,7 @@ pub(super) fn score_states<D: Device>(
         let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
         if pack.graphs.len() == place {
             let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-            pack.graphs.push(Graph::build(&seen.latents, j, &options, keys[place])?);
+            pack.graphs.push(Graph::build(run.device, &seen.latents, j, &options, keys[place])?);
         }
         let groups = group_components(run, pack, place, &seen)?;
         let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
