@@ -196,7 +196,8 @@ impl Driver {
             .collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
-            if name.starts_with("product") || ["prior_rows", "neighbours"].contains(name) {
+            if name.starts_with("product") || ["prior_rows", "responsibilities", "neighbours"].contains(name)
+            {
                 function
                     .set_attribute(attribute, MOST_SHARED as i32)
                     .map_err(of("give a kernel its shared memory"))?;

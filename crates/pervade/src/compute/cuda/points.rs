@@ -2,13 +2,13 @@
 
 use cudarc::driver::CudaSlice;
 
-use super::driver::{Arg, Driver, Kernel, Launch};
+use super::driver::{Arg, Driver, Kernel, Launch, MOST_SHARED};
 use super::{Components, Cuda, Moments, Result, blocks};
 
 /// Rows of a block of `responsibilities`, as in `kernels/points.cu`.
 const BLOCK_ROWS: usize = 32;
 /// Components and columns of a block of `moments`, as there.
-const TILE: (usize, usize) = (64, 16);
+const TILE: (usize, usize) = (64, 12);
 /// Rows are cut into at most this many parts whose moments are added up; fixed, so that the sums do not
 /// depend on the device.
 const MOST_PARTS: usize = 1024;
@@ -17,6 +17,8 @@ const LEAST_PART_ROWS: usize = 128;
 /// Numbers in the moments of all parts, and in the responsibilities that are held at once, at the most.
 const MOST_IN_PARTS: usize = 1 << 25;
 const MOST_GAMMA: usize = 1 << 26;
+/// Shared memory of `responsibilities` besides the log joints.
+const ROW_BYTES: usize = 8 * BLOCK_ROWS * (32 + 2);
 /// Threads of the kernels of k-means++: places whose masses are summed together.
 const SPREAD_THREADS: u32 = 256;
 
@@ -54,6 +56,14 @@ struct Assigned {
 /// Numbers in the moments of a part, the mass as the last column of the first and the second, and two sums.
 fn record_len(n_latent: usize, n_padded: usize) -> usize {
     2 * (n_latent + 1) * n_padded + 2
+}
+
+/// Threads of a block of `responsibilities`: each has eight rows and one component at a time; as many as leave
+/// few of them idle in the last round.
+fn row_threads(n_padded: usize) -> u32 {
+    let items = BLOCK_ROWS / 8 * n_padded;
+    let rounds = items.div_ceil(512);
+    (items.div_ceil(rounds).next_multiple_of(32) as u32).max(128)
 }
 
 impl Room {
@@ -129,16 +139,19 @@ impl Cuda {
         for first in (0..points.n_rows).step_by(room.chunk_rows) {
             let count = room.chunk_rows.min(points.n_rows - first);
             let numbers = |numbers: &[usize]| numbers.iter().map(|&n| Arg::from(n)).collect::<Vec<_>>();
+            let joints_bytes = 8 * BLOCK_ROWS * c;
+            let in_shared = joints_bytes + ROW_BYTES <= MOST_SHARED as usize;
             let launch = Launch {
                 kernel: Kernel::Responsibilities,
                 grid: (blocks(count, BLOCK_ROWS as u32), 1, 1),
-                threads: 256,
-                shared: 0,
+                threads: row_threads(c),
+                shared: (ROW_BYTES + if in_shared { joints_bytes } else { 0 }) as u32,
             };
             let addresses =
                 [points.latents, room.components.1, room.gamma.1, room.sums.1, assignment, squares];
             let mut args: Vec<Arg> = addresses.map(Arg::from).into();
             args.extend(numbers(&[first, count, j, c]));
+            args.push(in_shared.into());
             self.driver.launch(launch, &args)?;
             let launch = Launch {
                 kernel: Kernel::Moments,
@@ -147,7 +160,7 @@ impl Cuda {
                     c.div_ceil(TILE.0) as u32,
                     (j + 1).div_ceil(TILE.1) as u32,
                 ),
-                threads: 128,
+                threads: 8 * TILE.1 as u32,
                 shared: 0,
             };
             let addresses = [points.latents, room.components.1, room.gamma.1, room.sums.1, room.parts.1];

@@ -15,17 +15,16 @@ struct Components {
         : centre(all), constants(all + j), means(all + j + c), inverses(all + j + c + (u64)j * c) {}
 };
 
-__device__ double warp_highest(double x) {
-    for (int distance = 16; distance > 0; distance /= 2) x = fmax(x, __shfl_xor_sync(~0u, x, distance));
-    return x;
-}
-
-// Softmax of a row by one warp; returns the log of the sum.
-__device__ double softmax_row(double *row, u32 c) {
+// Log joints of a row to responsibilities, by one warp; returns the log of their sum before scaling.
+__device__ double softmax_row(double *row, double *gamma, u32 c) {
     u32 lane = threadIdx.x % 32;
     double highest = LEAST_DOUBLE, sum = 0.0;
-    for (u32 m = lane; m < c; m += 32) highest = fmax(highest, row[m]);
-    highest = warp_highest(highest);
+    for (u32 m = lane; m < c; m += 32) highest = row[m] > highest ? row[m] : highest;
+    for (int distance = 16; distance > 0; distance /= 2) {
+        double other = __shfl_xor_sync(~0u, highest, distance);
+        highest = other > highest ? other : highest;
+    }
+#pragma unroll 4
     for (u32 m = lane; m < c; m += 32) {
         double value = exp(row[m] - highest);
         row[m] = value;
@@ -33,12 +32,13 @@ __device__ double softmax_row(double *row, u32 c) {
     }
     sum = warp_sum(sum);
     double scale = 1.0 / sum;
-    for (u32 m = lane; m < c; m += 32) row[m] *= scale;
+    for (u32 m = lane; m < c; m += 32) gamma[m] = row[m] * scale;
     return highest + log(sum);
 }
 
-// One for the highest, the first of equals, and zero for the others, by one warp; returns its place and leaves its value.
-__device__ u32 choose_row(double *row, u32 c, double *value) {
+// One for the highest log joint of a row, the first of equals, and zero for the others, by one warp; returns its place
+// and leaves its value.
+__device__ u32 choose_row(const double *row, double *gamma, u32 c, double *value) {
     u32 lane = threadIdx.x % 32, best = c;
     double highest = LEAST_DOUBLE;
     for (u32 m = lane; m < c; m += 32) {
@@ -49,34 +49,42 @@ __device__ u32 choose_row(double *row, u32 c, double *value) {
         u32 place = __shfl_xor_sync(~0u, best, distance);
         if (other > highest || (other == highest && place < best)) highest = other, best = place;
     }
-    for (u32 m = lane; m < c; m += 32) row[m] = m == best ? 1.0 : 0.0;
+    for (u32 m = lane; m < c; m += 32) gamma[m] = m == best ? 1.0 : 0.0;
     *value = highest;
     return best;
 }
 
 // Responsibilities of rows first.. : gamma [count, C]; for each block of rows the sum of log densities.
 // With an assignment: the highest component alone; the sums are of minus twice its log joint and of the rows
-// that have another component than before.
+// that have another component than before. Log joints lie in shared memory if there is room, else in gamma.
 extern "C" __global__ void responsibilities(const float *latents, const double *all, double *gamma, double *sums,
-                                            u32 *assignment, double *squares, u64 first, u32 count, u32 j, u32 c) {
+                                            u32 *assignment, double *squares, u64 first, u32 count, u32 j, u32 c,
+                                            int in_shared) {
     Components components(all, j, c);
-    __shared__ double z[ROWS][COLUMNS], results[ROWS][2];
+    extern __shared__ double rows_here[];
+    double(*z)[COLUMNS] = (double(*)[COLUMNS])rows_here;
+    double(*results)[2] = (double(*)[2])(rows_here + ROWS * COLUMNS);
     u32 row0 = blockIdx.x * ROWS, n_rows = min(ROWS, count - row0), items = ROWS / GROUP * c;
     const float *rows = latents + (first + row0) * j;
-    double *block = gamma + (u64)row0 * c;
+    double *block = gamma + (u64)row0 * c, *joints = in_shared ? rows_here + ROWS * (COLUMNS + 2) : block;
     for (u32 pass = 0; pass < items; pass += blockDim.x) {
         u32 item = pass + threadIdx.x, m = item % c, group = item / c * GROUP;
         double square[GROUP] = {};
         for (u32 from = 0; from < j; from += COLUMNS) {
             u32 width = min(COLUMNS, j - from);
-            __syncthreads();
-            for (u32 i = threadIdx.x; i < ROWS * COLUMNS; i += blockDim.x) {
-                u32 row = i / COLUMNS, k = i % COLUMNS;
-                bool there = row < n_rows && k < width;
-                z[row][k] = there ? (double)rows[(u64)row * j + from + k] - components.centre[from + k] : 0.0;
+            // The same columns are there already where one load holds them all.
+            if (pass == 0 || j > COLUMNS) {
+                __syncthreads();
+                for (u32 i = threadIdx.x; i < ROWS * width; i += blockDim.x) {
+                    u32 row = i / width, k = i % width;
+                    double value = row < n_rows ? (double)rows[(u64)row * j + from + k] : 0.0;
+                    z[row][k] = value - components.centre[from + k];
+                }
+                __syncthreads();
             }
-            __syncthreads();
-            for (u32 k = 0; k < width && item < items; k++) {
+            if (item >= items) continue;
+#pragma unroll 2
+            for (u32 k = 0; k < width; k++) {
                 double mean = components.means[(u64)(from + k) * c + m];
                 double inverse = components.inverses[(u64)(from + k) * c + m];
 #pragma unroll
@@ -89,14 +97,14 @@ extern "C" __global__ void responsibilities(const float *latents, const double *
 #pragma unroll
         for (u32 row = 0; row < GROUP; row++) {
             if (item < items && group + row < n_rows)
-                block[(u64)(group + row) * c + m] = components.constants[m] - 0.5 * square[row];
+                joints[(u64)(group + row) * c + m] = components.constants[m] - 0.5 * square[row];
         }
     }
     __syncthreads();
     for (u32 row = threadIdx.x / 32; row < n_rows; row += blockDim.x / 32) {
-        double result, moved = 0.0;
+        double result, moved = 0.0, *from = joints + (u64)row * c, *to = block + (u64)row * c;
         if (assignment) {
-            u32 best = choose_row(block + (u64)row * c, c, &result);
+            u32 best = choose_row(from, to, c, &result);
             result *= -2.0;
             if (threadIdx.x % 32 == 0) {
                 u64 id = first + row0 + row;
@@ -105,7 +113,7 @@ extern "C" __global__ void responsibilities(const float *latents, const double *
                 squares[id] = result;
             }
         } else {
-            result = softmax_row(block + (u64)row * c, c);
+            result = softmax_row(from, to, c);
         }
         if (threadIdx.x % 32 == 0) results[row][0] = result, results[row][1] = moved;
     }
@@ -118,7 +126,7 @@ extern "C" __global__ void responsibilities(const float *latents, const double *
 }
 
 #define TILE_COMPONENTS 64 // components of a block: two for each lane
-#define TILE_COLUMNS 16    // columns of a block: four for each of its four warps
+#define TILE_COLUMNS 12    // columns of a block: four for each of its three warps
 
 // Moments of a part of the rows: [J + 1, C] of gamma z, [J + 1, C] of gamma z^2, and the part's two sums. Column J
 // is one, so that its moment is the mass. blockIdx: part, tile of components, tile of columns.
