@@ -27,7 +27,8 @@ pub(super) fn neighbours(latents: &[f32], n_latent: usize, rows: &[u32], n_neigh
 
 /// The nodes' latents, once by node and once in lanes of candidates.
 struct Nodes {
-    n_nodes: usize,
+    /// n
+    len: usize,
     n_latent: usize,
     /// `[n, J]`
     by_node: Vec<f32>,
@@ -37,9 +38,9 @@ struct Nodes {
 
 impl Nodes {
     fn new(latents: &[f32], n_latent: usize, rows: &[u32]) -> Self {
-        let n_nodes = rows.len();
-        let mut by_node = Vec::with_capacity(n_nodes * n_latent);
-        let mut by_lane = vec![[f32::INFINITY; LANES]; n_nodes.div_ceil(LANES) * n_latent];
+        let len = rows.len();
+        let mut by_node = Vec::with_capacity(len * n_latent);
+        let mut by_lane = vec![[f32::INFINITY; LANES]; len.div_ceil(LANES) * n_latent];
         for (node, &row) in rows.iter().enumerate() {
             let z = &latents[row as usize * n_latent..(row as usize + 1) * n_latent];
             by_node.extend_from_slice(z);
@@ -47,7 +48,7 @@ impl Nodes {
                 by_lane[node / LANES * n_latent + j][node % LANES] = z[j];
             }
         }
-        Self { n_nodes, n_latent, by_node, by_lane }
+        Self { len, n_latent, by_node, by_lane }
     }
 }
 
@@ -66,7 +67,7 @@ impl Kernel for Nearest<'_> {
         let nodes = self.nodes;
         let n_latent = nodes.n_latent;
         let first = self.task * TASK_QUERIES;
-        let n_queries = TASK_QUERIES.min(nodes.n_nodes - first);
+        let n_queries = TASK_QUERIES.min(nodes.len - first);
         let mut lists: Vec<Nearby> =
             (0..n_queries).map(|query| Nearby::new(first + query, self.n_neighbours)).collect();
         for (cached, candidates) in nodes.by_lane.chunks(CACHED_LANES * n_latent).enumerate() {

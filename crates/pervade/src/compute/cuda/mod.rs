@@ -427,7 +427,7 @@ impl Device for Cuda {
         Ok(terms.collect())
     }
 
-    fn points<'a>(&self, latents: &'a [f32], n_latent: usize) -> Result<CudaPoints> {
+    fn points(&self, latents: &[f32], n_latent: usize) -> Result<CudaPoints> {
         CudaPoints::upload(&self.driver, latents, n_latent)
     }
 

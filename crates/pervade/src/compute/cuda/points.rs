@@ -12,8 +12,8 @@ const TILE: (usize, usize) = (64, 12);
 /// Rows are cut into at most this many parts whose moments are added up; fixed, so that the sums do not
 /// depend on the device.
 const MOST_PARTS: usize = 1024;
-/// Rows of a part at the least.
-const LEAST_PART_ROWS: usize = 128;
+/// Rows of a part at the least: with 70,000 rows and 150 components the blocks of `moments` fit on an H200 at once.
+const LEAST_PART_ROWS: usize = 160;
 /// Numbers in the moments of all parts, and in the responsibilities that are held at once, at the most.
 const MOST_IN_PARTS: usize = 1 << 25;
 const MOST_GAMMA: usize = 1 << 26;
@@ -174,7 +174,7 @@ impl Cuda {
     fn add_parts(&self, room: &Room, n_parts: usize, j: usize) -> Result<(Moments, [f64; 2])> {
         let (c, record) = (room.n_padded, record_len(j, room.n_padded));
         let launch =
-            Launch { kernel: Kernel::AddParts, grid: (blocks(record, 32), 1, 1), threads: 512, shared: 0 };
+            Launch { kernel: Kernel::AddParts, grid: (blocks(record, 32), 1, 1), threads: 1024, shared: 0 };
         let args = [room.parts.1.into(), room.total.1.into(), n_parts.into(), Arg::from(record)];
         self.driver.launch(launch, &args)?;
         let mut total = vec![0.0; record];
