@@ -4,7 +4,7 @@ use super::block::highest;
 use crate::compute::{Components, Moments};
 use crate::parallel::{collect_rows, map_chunks};
 
-/// Latents of all rows, and where the last [`CpuPoints::assign`] put them.
+/// Latents of all rows, and where they were last assigned.
 #[derive(Debug)]
 pub struct CpuPoints<'a> {
     pub(super) latents: &'a [f32],
