@@ -14,6 +14,8 @@ const MOST_LIST_BYTES: usize = 48 * 1024;
 impl Cuda {
     pub(super) fn nearest(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
         let (n, j) = (rows.len(), points.n_latent);
+        assert!((1..n).contains(&n_neighbours), "fewer neighbours than nodes");
+        assert!(rows.iter().all(|&row| (row as usize) < points.n_rows), "nodes among these rows");
         let groups = j.div_ceil(4);
         let (_rows, rows_at) = self.driver.upload(rows)?;
         let (_nodes, nodes) = self.driver.zeros::<f32>(n * groups * 4)?;

@@ -26,7 +26,7 @@ const SPREAD_THREADS: u32 = 256;
 pub struct CudaPoints {
     pub(super) latents: u64,
     _latents: CudaSlice<f32>,
-    n_rows: usize,
+    pub(super) n_rows: usize,
     pub(super) n_latent: usize,
     room: Option<Room>,
     assigned: Option<Assigned>,
@@ -190,6 +190,8 @@ impl Cuda {
 
     pub(super) fn spread_rows(&self, points: &CudaPoints, sample: &[u32], draws: &[f64]) -> Result<Vec<u32>> {
         let n = sample.len();
+        let there = |&row: &u32| (row as usize) < points.n_rows;
+        assert!(n > 0 && !draws.is_empty() && sample.iter().all(there), "a sample of these rows");
         let n_blocks = blocks(n, SPREAD_THREADS);
         let (_rows, rows) = self.driver.upload(sample)?;
         let (_squares, squares) = self.driver.zeros::<f64>(n)?;
