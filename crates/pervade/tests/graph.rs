@@ -3,6 +3,7 @@
 mod common;
 
 use common::{planted, same_on_any_number_of_threads};
+use pervade::compute::Cpu;
 use pervade::graph::{Graph, GraphOptions, PartGraph, Parts, Target, group, modularity};
 use pervade::metrics::{
     ari, live_clusters, mean_entropy, occupancy, occupancy_entropy, silhouette, stability,
@@ -88,7 +89,7 @@ fn neighbours_equal_a_full_sort() {
     for (n_rows, n_latent, neighbours) in [(2, 1, 10), (17, 3, 5), (203, 7, 10), (130, 64, 12)] {
         // Rounded, so that equal distances are common and their order is tested.
         let latents: Vec<f32> = planted(n_rows, n_latent, 3).0.iter().map(|z| z.round()).collect();
-        let graph = Graph::build(&latents, n_latent, &options(neighbours), key()).unwrap();
+        let graph = Graph::build(&Cpu::new(), &latents, n_latent, &options(neighbours), key()).unwrap();
         let row = |i: usize| &latents[i * n_latent..(i + 1) * n_latent];
         let square = |i, j| row(i).iter().zip(row(j)).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
         assert_eq!(graph.n_neighbours, neighbours.min(n_rows - 1));
@@ -106,13 +107,13 @@ fn neighbours_equal_a_full_sort() {
 fn a_sample_of_rows_makes_the_graph_where_there_are_many() {
     let (latents, labels) = planted(2000, 3, 4);
     let options = GraphOptions { neighbours: 5, max_rows: 300 };
-    let graph = Graph::build(&latents, 3, &options, key()).unwrap();
+    let graph = Graph::build(&Cpu::new(), &latents, 3, &options, key()).unwrap();
     assert_eq!((graph.rows.len(), graph.neighbours.len()), (300, 1500));
     assert!(graph.rows.is_sorted() && graph.rows.windows(2).all(|pair| pair[0] < pair[1]));
     assert!(graph.rows[299] > 1900, "drawn from all rows");
     let score = modularity(&graph, &labels).unwrap();
     assert!(score > 0.7, "{score}");
-    assert!(Graph::build(&[1e30, 0.0], 1, &options, key()).is_err(), "distances would overflow");
+    assert!(Graph::build(&Cpu::new(), &[1e30, 0.0], 1, &options, key()).is_err(), "distances would overflow");
     assert!(modularity(&graph, &labels[..50]).is_err());
 }
 
@@ -120,8 +121,8 @@ fn a_sample_of_rows_makes_the_graph_where_there_are_many() {
 fn many_parts_are_grouped_to_the_planted_clusters_on_any_number_of_threads() {
     let (latents, labels) = planted(3000, 4, 6);
     let (groups, clusters) = same_on_any_number_of_threads(|| {
-        let parts = kmeans(&latents, 4, 40, key(), 0).unwrap();
-        let graph = Graph::build(&latents, 4, &options(10), key()).unwrap();
+        let parts = kmeans(&Cpu::new(), &latents, 4, 40, key(), 0).unwrap();
+        let graph = Graph::build(&Cpu::new(), &latents, 4, &options(10), key()).unwrap();
         let parts_of = Parts::count(&graph, &latents, 4, &parts.assignment, &parts.centres).unwrap();
         let grouping = group(&parts_of, Target::Auto).unwrap();
         let clusters: Vec<u32> =

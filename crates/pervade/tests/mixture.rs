@@ -3,6 +3,7 @@
 mod common;
 
 use common::{assert_close, planted, same_on_any_number_of_threads};
+use pervade::compute::Cpu;
 use pervade::metrics::{accuracy, ari};
 use pervade::mixture::{self, DiagonalMixture, EmOptions};
 use pervade::seed::{Key, Stream};
@@ -30,7 +31,7 @@ proptest! {
         let n_values = grid.len() / n_latent * n_latent;
         let latents: Vec<f32> = grid[..n_values].iter().map(|&value| f32::from(value) * 0.37 * scale).collect();
         let options = EmOptions { restarts: 1, tolerance: 0.0, ..options(components) };
-        let fit = mixture::fit(&latents, n_latent, &options, key()).unwrap();
+        let fit = mixture::fit(&Cpu::new(), &latents, n_latent, &options, key()).unwrap();
         for pair in fit.trace.windows(2) {
             prop_assert!(pair[1] >= pair[0] - 1e-7 * pair[0].abs().max(1.0), "{:?}", fit.trace);
         }
@@ -61,7 +62,7 @@ proptest! {
 fn planted_clusters_are_found_and_a_wrong_number_is_not() {
     let (latents, labels) = planted(3000, 4, 6);
     let found = |components| {
-        let fit = mixture::fit(&latents, 4, &options(components), key()).unwrap();
+        let fit = mixture::fit(&Cpu::new(), &latents, 4, &options(components), key()).unwrap();
         (accuracy(&fit.mixture.assign(&latents).unwrap(), &labels).unwrap(), fit.log_likelihood)
     };
     let (right, right_likelihood) = found(6);
@@ -71,7 +72,7 @@ fn planted_clusters_are_found_and_a_wrong_number_is_not() {
         assert!(accuracy < 0.9, "{wrong} components gave {accuracy}");
         assert!(wrong > 6 || likelihood < right_likelihood - 0.5, "{likelihood} against {right_likelihood}");
     }
-    let clusters = mixture::kmeans(&latents, 4, 6, key(), 0).unwrap();
+    let clusters = mixture::kmeans(&Cpu::new(), &latents, 4, 6, key(), 0).unwrap();
     assert!(ari(&clusters.assignment, &labels).unwrap() > 0.7, "one start of k-means");
 }
 
@@ -80,7 +81,8 @@ fn the_most_likely_restart_is_kept() {
     let (latents, _) = planted(600, 3, 7);
     let likelihood = |seed, restarts| {
         let options = EmOptions { restarts, ..options(7) };
-        let fit = mixture::fit(&latents, 3, &options, Key::new(seed, Stream::Mixture, 0)).unwrap();
+        let fit =
+            mixture::fit(&Cpu::new(), &latents, 3, &options, Key::new(seed, Stream::Mixture, 0)).unwrap();
         assert_eq!(Some(&fit.log_likelihood), fit.trace.last());
         fit.log_likelihood
     };
@@ -92,12 +94,14 @@ fn the_most_likely_restart_is_kept() {
 fn the_same_bits_on_any_number_of_threads() {
     let (latents, _) = planted(4000, 3, 7);
     same_on_any_number_of_threads(|| {
-        let fit = mixture::fit(&latents, 3, &EmOptions { restarts: 2, ..options(20) }, key()).unwrap();
+        let fit =
+            mixture::fit(&Cpu::new(), &latents, 3, &EmOptions { restarts: 2, ..options(20) }, key()).unwrap();
         let gamma = fit.mixture.responsibilities(&latents).unwrap();
         (fit.mixture, fit.trace, gamma)
     });
     let other = Key::new(4, Stream::Mixture, 0);
-    let fits = [key(), other].map(|key| mixture::fit(&latents, 3, &options(20), key).unwrap().mixture);
+    let fits =
+        [key(), other].map(|key| mixture::fit(&Cpu::new(), &latents, 3, &options(20), key).unwrap().mixture);
     assert_ne!(fits[0], fits[1], "another seed");
 }
 
@@ -106,7 +110,7 @@ fn multiplying_the_latents_changes_nothing_but_the_scale() {
     let (latents, _) = planted(1000, 3, 4);
     let assignment = |factor: f32| {
         let latents: Vec<f32> = latents.iter().map(|z| z * factor).collect();
-        mixture::fit(&latents, 3, &options(8), key()).unwrap().mixture.assign(&latents).unwrap()
+        mixture::fit(&Cpu::new(), &latents, 3, &options(8), key()).unwrap().mixture.assign(&latents).unwrap()
     };
     assert_eq!(assignment(1.0), assignment(1024.0));
 }
@@ -114,15 +118,18 @@ fn multiplying_the_latents_changes_nothing_but_the_scale() {
 #[test]
 fn repeated_rows_and_constant_columns_are_no_trouble() {
     let same = vec![0.5f32; 60];
-    let fit = mixture::fit(&same, 3, &options(20), key()).unwrap();
+    let fit = mixture::fit(&Cpu::new(), &same, 3, &options(20), key()).unwrap();
     assert!(fit.log_likelihood.is_finite());
     assert_close(&fit.mixture.means, &[0.5; 60], 1e-12, "means");
     let two: Vec<f32> = (0..40).flat_map(|row| [f32::from(u8::from(row % 2 == 0)), 7.0]).collect();
-    let fit = mixture::fit(&two, 2, &options(5), key()).unwrap();
+    let fit = mixture::fit(&Cpu::new(), &two, 2, &options(5), key()).unwrap();
     let assignment = fit.mixture.assign(&two).unwrap();
     let floor = 1e-6 * 0.25 / 2.0; // the columns' variances are 1/4 and 0
     assert!(fit.mixture.variances.iter().all(|&s2| s2 >= floor), "{:?}", fit.mixture.variances);
-    assert!(mixture::kmeans(&two, 2, 5, key(), 0).unwrap().iterations <= 3, "no row is left to move");
+    assert!(
+        mixture::kmeans(&Cpu::new(), &two, 2, 5, key(), 0).unwrap().iterations <= 3,
+        "no row is left to move"
+    );
     let halves: Vec<u32> = (0..40).map(|row| row % 2).collect();
     assert_eq!(ari(&assignment, &halves).unwrap(), 1.0);
 }
@@ -130,7 +137,7 @@ fn repeated_rows_and_constant_columns_are_no_trouble() {
 #[test]
 fn what_cannot_be_fitted_is_said() {
     let message = |latents: &[f32], components| {
-        mixture::fit(latents, 2, &options(components), key()).unwrap_err().to_string()
+        mixture::fit(&Cpu::new(), latents, 2, &options(components), key()).unwrap_err().to_string()
     };
     assert_eq!(message(&[0.0; 8], 5), "`components` is 5, must be between 1 and 4, the number of rows");
     assert_eq!(message(&[0.0; 8], 0), "`components` is 0, must be between 1 and 4, the number of rows");

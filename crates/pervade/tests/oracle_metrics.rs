@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Oracle, assert_close};
+use pervade::compute::Cpu;
 use pervade::graph::{Graph, GraphOptions, Parts, Target, group, modularity};
 use pervade::metrics::{self, Contingency};
 use pervade::seed::{Key, Stream};
@@ -15,7 +16,7 @@ fn key() -> Key {
 }
 
 fn graph(oracle: &Oracle) -> Graph {
-    Graph::build(&oracle.f32("latents"), N_LATENT, &GraphOptions::default(), key()).unwrap()
+    Graph::build(&Cpu::new(), &oracle.f32("latents"), N_LATENT, &GraphOptions::default(), key()).unwrap()
 }
 
 /// Most rows in a matching that keeps both labels and clusters in their order. Never above the

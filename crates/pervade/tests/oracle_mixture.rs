@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Oracle, assert_close};
+use pervade::compute::Cpu;
 use pervade::mixture::{DiagonalMixture, EmOptions, improve};
 
 const N_LATENT: usize = 4;
@@ -29,7 +30,7 @@ fn parameters_after_iterations_of_em() {
     let latents = oracle.f32("latents");
     for max_iterations in [1, 20] {
         let options = EmOptions { max_iterations, tolerance: 0.0, ..EmOptions::default() };
-        let fit = improve(&latents, given(&oracle), &options).unwrap();
+        let fit = improve(&Cpu::new(), &latents, given(&oracle), &options).unwrap();
         assert_eq!(fit.trace.len(), max_iterations + 1);
         let theirs = |name: &str| oracle.f64(&format!("{name}_{max_iterations}"));
         // Theirs computes with expanded squares around the origin, which costs a few digits.

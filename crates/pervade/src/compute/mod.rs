@@ -4,6 +4,7 @@
 //! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns],
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
+mod components;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -15,6 +16,7 @@ mod params;
 
 use std::ops::Range;
 
+pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, Precision};
@@ -201,6 +203,8 @@ pub trait Device: Sync {
     type Sums: Send;
     /// A step that the device remembers so as to repeat it; empty at first.
     type Recording: Default;
+    /// Latents of all rows of one restart, and where [`Device::assign`] last put them.
+    type Points<'a>;
 
     /// What it is called.
     fn name(&self) -> String;
@@ -364,4 +368,23 @@ pub trait Device: Sync {
     fn sums(&self, restarts: usize, n_samples: usize) -> Result<Self::Sums>;
     /// The sums so far, one a restart; they start again at zero.
     fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
+
+    /// Takes the latents of all rows, [N, J], for the operations below.
+    fn points<'a>(&self, latents: &'a [f32], n_latent: usize) -> Result<Self::Points<'a>>;
+    /// Rows far from each other (k-means++): the first of `sample`, then one a draw but the last, each with
+    /// probability in proportion to its squared distance from those before. A draw is uniform in [0, 1) and
+    /// picks the place in the sample where the running sum passes its share of the whole.
+    fn spread(&self, points: &mut Self::Points<'_>, sample: &[u32], draws: &[f64]) -> Result<Vec<u32>>;
+    /// Expectation step: moments under the responsibilities, and the sum of the rows' log densities.
+    fn expect(&self, points: &mut Self::Points<'_>, components: &Components) -> Result<(Moments, f64)>;
+    /// The same with each row wholly its most probable component's, the first of equals; and whether any row
+    /// is now another's than after the call before.
+    fn assign(&self, points: &mut Self::Points<'_>, components: &Components) -> Result<(Moments, bool)>;
+    /// What `assign` left: the component of each row, and minus twice the log joint with it (the squared
+    /// distance where variances are one and constants zero).
+    fn assigned(&self, points: &Self::Points<'_>) -> Result<(Vec<u32>, Vec<f64>)>;
+    /// For each of `rows` the `n_neighbours` others (places in `rows`) at the least Euclidean distance, nearest
+    /// first; of equally near ones the smaller first. Sums of squared differences in single precision,
+    /// column after column, without fused operations: the same on every device. [n, k], with k < n.
+    fn neighbours(&self, points: &Self::Points<'_>, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>>;
 }

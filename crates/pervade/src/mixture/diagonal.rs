@@ -1,6 +1,7 @@
 //! A mixture of Gaussians with diagonal covariance, and what it says about rows.
 
-use super::block::Components;
+use crate::compute::Components;
+use crate::compute::cpu::block::highest;
 use crate::parallel::collect_rows;
 use crate::rows::check_latents;
 use crate::{Error, Result};
@@ -126,15 +127,4 @@ impl DiagonalMixture {
             .collect();
         Components::new(&log_constants, &self.means, |place| self.variances[place].recip(), centre)
     }
-}
-
-/// Where the largest value stands; the first of equals.
-pub(super) fn highest(values: &[f64]) -> usize {
-    let mut best = 0;
-    for place in 1..values.len() {
-        if values[place] > values[best] {
-            best = place;
-        }
-    }
-    best
 }

@@ -1,8 +1,8 @@
 //! Expectation maximisation for a diagonal mixture (Dempster, Laird and Rubin, 1977).
 
 use super::DiagonalMixture;
-use super::block::Moments;
 use super::kmeans::{check_components, column_means, lloyd};
+use crate::compute::{Device, Moments};
 use crate::parallel::map_chunks;
 use crate::rows::check_latents;
 use crate::seed::Key;
@@ -57,16 +57,23 @@ pub struct EmFit {
 ///
 /// # Shapes
 /// - latents: `[N, J]`
-pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> Result<EmFit> {
+pub fn fit<D: Device>(
+    device: &D,
+    latents: &[f32],
+    n_latent: usize,
+    options: &EmOptions,
+    key: Key,
+) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("components", options.components, n_rows)?;
     if options.restarts == 0 {
         return Err(Error::setting("restarts", 0, "must be at least 1"));
     }
     let scale = Scale::of(latents, n_latent);
+    let mut points = device.points(latents, n_latent)?;
     let mut best: Option<EmFit> = None;
     for restart in 0..options.restarts {
-        let (start, moments) = lloyd(latents, &scale.centre, options.components, key, restart);
+        let start = lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart)?;
         let previous = DiagonalMixture {
             log_weights: vec![0.0; options.components],
             means: start.centres,
@@ -74,8 +81,8 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
             n_components: options.components,
             n_latent,
         };
-        let start = maximise(&moments, previous, &scale);
-        let fit = EmFit { restart, ..iterate(latents, start, options, &scale) };
+        let start = maximise(&start.moments, previous, &scale);
+        let fit = EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale)? };
         if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
             best = Some(fit);
         }
@@ -87,10 +94,16 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
 ///
 /// # Shapes
 /// - latents: `[N, J]`
-pub fn improve(latents: &[f32], start: DiagonalMixture, options: &EmOptions) -> Result<EmFit> {
-    check_latents(latents, start.n_latent)?;
+pub fn improve<D: Device>(
+    device: &D,
+    latents: &[f32],
+    start: DiagonalMixture,
+    options: &EmOptions,
+) -> Result<EmFit> {
+    let n_rows = check_latents(latents, start.n_latent)?;
     let scale = Scale::of(latents, start.n_latent);
-    Ok(iterate(latents, start, options, &scale))
+    let mut points = device.points(latents, start.n_latent)?;
+    iterate(device, &mut points, n_rows, start, options, &scale)
 }
 
 /// Where the latents lie and how far they spread.
@@ -117,42 +130,27 @@ impl Scale {
     }
 }
 
-fn iterate(latents: &[f32], mut mixture: DiagonalMixture, options: &EmOptions, scale: &Scale) -> EmFit {
+fn iterate<D: Device>(
+    device: &D,
+    points: &mut D::Points<'_>,
+    n_rows: usize,
+    mut mixture: DiagonalMixture,
+    options: &EmOptions,
+    scale: &Scale,
+) -> Result<EmFit> {
     mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
     let mut trace = Vec::with_capacity(options.max_iterations + 1);
     loop {
-        let (moments, log_likelihood) = expect(latents, &mixture, scale);
+        let (moments, log_density) = device.expect(points, &mixture.components(&scale.centre))?;
+        let log_likelihood = log_density / n_rows as f64;
         let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);
         trace.push(log_likelihood);
         let converged = gain < options.tolerance * log_likelihood.abs().max(1.0);
         if converged || trace.len() > options.max_iterations {
-            return EmFit { mixture, log_likelihood, trace, converged, restart: 0 };
+            return Ok(EmFit { mixture, log_likelihood, trace, converged, restart: 0 });
         }
         mixture = maximise(&moments, mixture, scale);
     }
-}
-
-/// E step: moments under the responsibilities, and the mean log density of the rows.
-fn expect(latents: &[f32], mixture: &DiagonalMixture, scale: &Scale) -> (Moments, f64) {
-    let components = mixture.components(&scale.centre);
-    let n_rows = latents.len() / mixture.n_latent;
-    let chunks = map_chunks(n_rows, |rows| {
-        let mut moments = components.zero_moments();
-        let mut log_likelihood = 0.0;
-        components.for_each_block(latents, rows, |block| {
-            let log_density = block.softmax();
-            log_likelihood += log_density[..block.rows.len()].iter().sum::<f64>();
-            moments.add(block);
-        });
-        (moments, log_likelihood)
-    });
-    let mut moments = components.zero_moments();
-    let mut log_likelihood = 0.0;
-    for (chunk, chunk_log_likelihood) in &chunks {
-        moments.merge(chunk);
-        log_likelihood += chunk_log_likelihood;
-    }
-    (moments, log_likelihood / n_rows as f64)
 }
 
 /// M step: w_m = N_m / N, mu_m and s2_m the moments of component m. A component that no row
@@ -160,11 +158,11 @@ fn expect(latents: &[f32], mixture: &DiagonalMixture, scale: &Scale) -> (Moments
 fn maximise(moments: &Moments, previous: DiagonalMixture, scale: &Scale) -> DiagonalMixture {
     let DiagonalMixture { n_components, n_latent, .. } = previous;
     let mut mixture = previous;
-    let mass = |m: usize| moments.mass[m].max(MIN_MASS_ROWS);
+    let mass = |m: usize| moments.mass(m).max(MIN_MASS_ROWS);
     let log_total = (0..n_components).map(mass).sum::<f64>().ln();
     for m in 0..n_components {
         mixture.log_weights[m] = mass(m).ln() - log_total;
-        if moments.mass[m] < MIN_MASS_ROWS {
+        if moments.mass(m) < MIN_MASS_ROWS {
             continue;
         }
         for j in 0..n_latent {

@@ -1,11 +1,10 @@
 //! k-means: k-means++ start (Arthur and Vassilvitskii, 2007), then Lloyd's iterations.
 //!
 //! Lloyd's iteration is EM with unit variances and responsibilities of zero and one, and shares
-//! the arithmetic of [`super::block`].
+//! its arithmetic.
 
-use super::block::{Components, Moments};
-use super::diagonal::highest;
-use crate::parallel::{collect_rows, map_chunks};
+use crate::compute::{Components, Device, Moments};
+use crate::parallel::map_chunks;
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -35,7 +34,8 @@ pub struct KMeans {
 ///
 /// # Shapes
 /// - latents: `[N, J]`
-pub fn kmeans(
+pub fn kmeans<D: Device>(
+    device: &D,
     latents: &[f32],
     n_latent: usize,
     n_clusters: usize,
@@ -45,7 +45,11 @@ pub fn kmeans(
     let n_rows = check_latents(latents, n_latent)?;
     check_components("clusters", n_clusters, n_rows)?;
     let centre = column_means(latents, n_latent);
-    Ok(lloyd(latents, &centre, n_clusters, key, restart).0)
+    let mut points = device.points(latents, n_latent)?;
+    let Lloyd { centres, iterations, .. } =
+        lloyd(device, &mut points, latents, &centre, n_clusters, key, restart)?;
+    let (assignment, square_distances) = device.assigned(&points)?;
+    Ok(KMeans { centres, assignment, inertia: square_distances.iter().sum(), iterations })
 }
 
 /// An error unless `n_components` lies between one and the number of rows.
@@ -73,85 +77,58 @@ pub(super) fn column_means(latents: &[f32], n_latent: usize) -> Vec<f64> {
     (0..n_latent).map(|j| sums.iter().map(|chunk| chunk[j]).sum::<f64>() / n_rows as f64).collect()
 }
 
-/// k-means, and the moments of its clusters relative to `centre`.
-pub(super) fn lloyd(
+/// Where Lloyd's iterations end.
+pub(super) struct Lloyd {
+    /// `[K, J]`
+    pub(super) centres: Vec<f64>,
+    /// Of the clusters, relative to the latents' centre.
+    pub(super) moments: Moments,
+    pub(super) iterations: usize,
+}
+
+/// k-means from a k-means++ start; `points` are the latents on the device.
+pub(super) fn lloyd<D: Device>(
+    device: &D,
+    points: &mut D::Points<'_>,
     latents: &[f32],
     centre: &[f64],
     n_clusters: usize,
     key: Key,
     restart: usize,
-) -> (KMeans, Moments) {
+) -> Result<Lloyd> {
     let n_latent = centre.len();
-    let mut centres = plus_plus_start(latents, n_latent, n_clusters, key, restart);
-    let mut assignment = Vec::new();
+    let mut centres = plus_plus_start(device, points, latents, n_latent, n_clusters, key, restart)?;
     let mut iterations = 0;
     loop {
         iterations += 1;
-        let pass = assign_pass(latents, &centres, centre);
-        let moved = pass.assignment != assignment;
-        assignment = pass.assignment;
-        for m in (0..n_clusters).filter(|&m| pass.moments.mass[m] > 0.0) {
+        // With unit variances and no constant the log joint is minus half the squared distance.
+        let components = Components::new(&vec![0.0; n_clusters], &centres, |_| 1.0, centre);
+        let (moments, moved) = device.assign(points, &components)?;
+        for m in (0..n_clusters).filter(|&m| moments.mass(m) > 0.0) {
             for j in 0..n_latent {
-                centres[m * n_latent + j] = centre[j] + pass.moments.mean_and_variance(m, j).0;
+                centres[m * n_latent + j] = centre[j] + moments.mean_and_variance(m, j).0;
             }
         }
-        let refilled = refill_empty(latents, &mut centres, &pass.moments, &pass.square_distances, n_latent);
-        if iterations == MAX_ITERATIONS || !(moved || refilled) {
-            let inertia = pass.square_distances.iter().sum();
-            return (KMeans { centres, assignment, inertia, iterations }, pass.moments);
+        let empty: Vec<usize> = (0..n_clusters).filter(|&m| moments.mass(m) == 0.0).collect();
+        let refilled =
+            !empty.is_empty() && refill(&empty, latents, &mut centres, &device.assigned(points)?.1, n_latent);
+        // At the first, rows may be where an earlier start left them.
+        let settled = iterations > 1 && !moved && !refilled;
+        if settled || iterations == MAX_ITERATIONS {
+            return Ok(Lloyd { centres, moments, iterations });
         }
     }
-}
-
-struct Pass {
-    assignment: Vec<u32>,
-    square_distances: Vec<f64>,
-    moments: Moments,
-}
-
-/// Every row to its nearest centre.
-fn assign_pass(latents: &[f32], centres: &[f64], centre: &[f64]) -> Pass {
-    let n_latent = centre.len();
-    let n_clusters = centres.len() / n_latent;
-    // With unit variances and no constant the log joint is minus half the squared distance.
-    let components = Components::new(&vec![0.0; n_clusters], centres, |_| 1.0, centre);
-    let chunks = map_chunks(latents.len() / n_latent, |rows| {
-        let mut nearest = Vec::with_capacity(rows.len());
-        let mut moments = components.zero_moments();
-        components.for_each_block(latents, rows, |block| {
-            for row in block.rows_mut(n_clusters) {
-                let m = highest(row);
-                nearest.push((m as u32, -2.0 * row[m]));
-                row.fill(0.0);
-                row[m] = 1.0;
-            }
-            block.clear_padding(n_clusters);
-            moments.add(block);
-        });
-        (nearest, moments)
-    });
-    let mut moments = components.zero_moments();
-    for (_, chunk) in &chunks {
-        moments.merge(chunk);
-    }
-    let (assignment, square_distances) = chunks.into_iter().flat_map(|(nearest, _)| nearest).unzip();
-    Pass { assignment, square_distances, moments }
 }
 
 /// Gives each empty cluster the row farthest from its centre; the first of equals. Rows that lie
 /// on their centre are left there, so that repeated rows do not keep it going.
-fn refill_empty(
+fn refill(
+    empty: &[usize],
     latents: &[f32],
     centres: &mut [f64],
-    moments: &Moments,
     square_distances: &[f64],
     n_latent: usize,
 ) -> bool {
-    let n_clusters = centres.len() / n_latent;
-    let empty: Vec<usize> = (0..n_clusters).filter(|&m| moments.mass[m] == 0.0).collect();
-    if empty.is_empty() {
-        return false;
-    }
     let mut farthest: Vec<usize> =
         (0..square_distances.len()).filter(|&row| square_distances[row] > 0.0).collect();
     farthest.sort_by(|&a, &b| square_distances[b].total_cmp(&square_distances[a]).then(a.cmp(&b)));
@@ -169,44 +146,24 @@ fn set_centre(centres: &mut [f64], m: usize, row: usize, latents: &[f32], n_late
 
 /// k-means++: each further centre is a row drawn with probability in proportion to its squared
 /// distance from the centres so far.
-fn plus_plus_start(
+fn plus_plus_start<D: Device>(
+    device: &D,
+    points: &mut D::Points<'_>,
     latents: &[f32],
     n_latent: usize,
     n_clusters: usize,
     key: Key,
     restart: usize,
-) -> Vec<f64> {
+) -> Result<Vec<f64>> {
     let n_rows = latents.len() / n_latent;
     let n_sample = n_rows.min(START_ROWS.max(n_clusters));
-    let sample: Vec<usize> = (0..n_sample).map(|i| key.permute(i, n_rows, restart as u64)).collect();
+    // In random order, so that its first row is a uniform draw.
+    let sample: Vec<u32> = (0..n_sample).map(|i| key.permute(i, n_rows, restart as u64) as u32).collect();
+    let draws: Vec<f64> =
+        (0..n_clusters).map(|m| key.uniform(restart as u64, m as u32, START_DRAW)).collect();
     let mut centres = vec![0.0; n_clusters * n_latent];
-    let mut nearest_square = vec![f64::INFINITY; n_sample];
-    let mut pick = 0; // the sample is in random order, so its first row is a uniform draw
-    for m in 0..n_clusters {
-        set_centre(&mut centres, m, sample[pick], latents, n_latent);
-        let newest = &centres[m * n_latent..(m + 1) * n_latent];
-        nearest_square = collect_rows(n_sample, |places| {
-            places
-                .map(|place| {
-                    let z = &latents[sample[place] * n_latent..(sample[place] + 1) * n_latent];
-                    let square = (0..n_latent).map(|j| (f64::from(z[j]) - newest[j]).powi(2)).sum();
-                    nearest_square[place].min(square)
-                })
-                .collect()
-        });
-        let total: f64 = nearest_square.iter().sum();
-        let draw = key.uniform(restart as u64, m as u32, START_DRAW);
-        pick = place_of_mass(&nearest_square, draw * total).unwrap_or((draw * n_sample as f64) as usize);
+    for (m, row) in device.spread(points, &sample, &draws)?.into_iter().enumerate() {
+        set_centre(&mut centres, m, row as usize, latents, n_latent);
     }
-    centres
-}
-
-/// The place where the running sum passes `mass`; none when there is no mass at all.
-fn place_of_mass(masses: &[f64], mass: f64) -> Option<usize> {
-    let mut sum = 0.0;
-    let passed = masses.iter().position(|&each| {
-        sum += each;
-        sum > mass
-    });
-    passed.or_else(|| masses.iter().rposition(|&each| each > 0.0))
+    Ok(centres)
 }

@@ -1,9 +1,8 @@
 //! Mixtures of Gaussians with diagonal covariance: density, responsibilities, k-means and EM.
 //!
 //! Latents come as `f32`, row after row, and are computed with as `f64`. Results are the same bits
-//! for any number of threads and any vector width.
+//! for any number of threads and any vector width. Passes over all rows are the device's.
 
-mod block;
 mod diagonal;
 mod em;
 mod kmeans;

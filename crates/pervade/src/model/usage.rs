@@ -144,7 +144,7 @@ impl Vade {
         self.metadata.preparation.check_columns(data)?;
         let params = Params::fixed(device, &self.values)?;
         let rows = device.rows(data, &self.metadata.preparation)?;
-        blocks(device, &rows, data.n_rows(), &self.architecture, gamma, &params, visit)
+        blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit)
     }
 
     /// Means of p(x|z) in the units of the data.

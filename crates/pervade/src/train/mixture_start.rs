@@ -2,7 +2,7 @@
 
 use super::Control;
 use super::observer::{Event, Observer, Stage};
-use super::pass::for_each_block;
+use super::pass::latents;
 use super::run::{Pack, Run, Save, obey};
 use super::score::{keep_best, score_states};
 use crate::Result;
@@ -33,11 +33,7 @@ pub fn start_mixture<D: Device>(
     });
     let settings = run.settings;
     let j = run.architecture.n_latents();
-    let mut latents: Vec<Vec<f32>> = pack.state.restarts.clone().map(|_| Vec::new()).collect();
-    for_each_block(run, &pack.params, |pass| {
-        latents[pass.place].extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
-        Ok(())
-    })?;
+    let mut latents = latents(run, &pack.params)?;
     let options = EmOptions {
         components: settings.n_components,
         restarts: settings.settings.mixture_starts,
@@ -45,7 +41,7 @@ pub fn start_mixture<D: Device>(
         tolerance: EM_TOLERANCE,
     };
     for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
-        let mixture = fit(&latents[place], j, &options, key)?.mixture;
+        let mixture = fit(run.device, &latents[place], j, &options, key)?.mixture;
         latents[place] = Vec::new();
         let slots = run.architecture.mixture;
         let base = place * pack.params.stride;

@@ -16,7 +16,7 @@ pub struct Pass<'p> {
     pub first: usize,
     /// Means and log variances of q(z|x), [rows, 2J].
     pub heads: &'p [f32],
-    /// Log joint of each component at the latent mean, [rows, C].
+    /// Log joint of each component at the latent mean, [rows, C]; empty if not asked for.
     pub log_joints: &'p [f32],
 }
 
@@ -31,16 +31,29 @@ pub fn for_each_block<D: Device>(
     params: &Params<D::Buffer>,
     visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
-    blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, Gamma::Sampled, params, visit)
+    let gamma = Some(Gamma::Sampled);
+    blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, gamma, params, visit)
 }
 
-/// The same for a fitted model.
+/// Latent means of all rows, of each restart: [N, J].
+pub(super) fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
+    let (n, j) = (run.data.n_rows(), run.architecture.n_latents());
+    let mut latents: Vec<Vec<f32>> = (0..params.restarts).map(|_| Vec::with_capacity(n * j)).collect();
+    let visit = |pass: Pass<'_>| {
+        latents[pass.place].extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+        Ok(())
+    };
+    blocks(run.device, &run.rows, n, &run.architecture, None, params, visit)?;
+    Ok(latents)
+}
+
+/// The same for a fitted model; without a `gamma`, without log joints.
 pub(crate) fn blocks<D: Device>(
     device: &D,
     rows: &D::Rows<'_>,
     n_rows: usize,
     architecture: &Architecture,
-    gamma: Gamma,
+    gamma: Option<Gamma>,
     params: &Params<D::Buffer>,
     mut visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -48,17 +61,21 @@ pub(crate) fn blocks<D: Device>(
     let (j2, c) = (2 * architecture.n_latents(), architecture.mixture.n_components());
     let mut batch = device.batch(rows, r, b)?;
     let mut tape = Tape::encoder(device, architecture, r, b)?;
+    let c = if gamma.is_some() { c } else { 0 };
     let mut log_joints = Matrix::zeros(device, r, b, c)?;
-    let (mut host_heads, mut host_joints) = (vec![0.0; b * j2], vec![0.0; b * c]);
+    let (mut all_heads, mut all_joints) = (vec![0.0; r * b * j2], vec![0.0; r * b * c]);
     for first in (0..n_rows).step_by(b) {
         device.gather(rows, Pick::Range { first }, &mut batch)?;
         tape.encode(device, architecture, params, rows, &batch)?;
-        device.log_joint(gamma, params, architecture.mixture, &tape.head, &mut log_joints)?;
+        if let Some(gamma) = gamma {
+            device.log_joint(gamma, params, architecture.mixture, &tape.head, &mut log_joints)?;
+            device.read(&log_joints.data, 0, &mut all_joints)?;
+        }
+        device.read(&tape.head.data, 0, &mut all_heads)?;
         let valid = b.min(n_rows - first);
         for place in 0..r {
-            device.read(&tape.head.data, place * b * j2, &mut host_heads)?;
-            device.read(&log_joints.data, place * b * c, &mut host_joints)?;
-            let (heads, log_joints) = (&host_heads[..valid * j2], &host_joints[..valid * c]);
+            let heads = &all_heads[place * b * j2..][..valid * j2];
+            let log_joints = &all_joints[place * b * c..][..valid * c];
             visit(Pass { place, first, heads, log_joints })?;
         }
     }

@@ -5,14 +5,17 @@ use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
 use crate::Result;
 use crate::compute::Device;
-use crate::config::{Choice, Keep};
+use crate::config::{CheckedSettings, Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
 use crate::metrics;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
+use rayon::prelude::*;
 
 /// Rows on which entropy and silhouette are measured.
 const SAMPLE_ROWS: usize = 2_000;
+/// Rows that a thread takes at once at the least.
+const TASK_ROWS: usize = 64;
 
 /// A state, scored: cluster of each component, and the scores.
 pub(super) struct Scored {
@@ -44,15 +47,12 @@ fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
     let mut seen: Vec<Seen> = pack.state.restarts.clone().map(|_| room()).collect();
     for_each_block(run, &pack.params, |pass| {
         let seen = &mut seen[pass.place];
-        for (i, (head, joints)) in
-            pass.heads.chunks_exact(2 * j).zip(pass.log_joints.chunks_exact(c)).enumerate()
-        {
-            seen.latents.extend_from_slice(&head[..j]);
-            seen.components.push(argmax(joints) as u32);
-            if (pass.first + i) % stride == 0 {
-                seen.sample.extend_from_slice(joints);
-            }
-        }
+        seen.latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+        let joints = pass.log_joints.par_chunks_exact(c).with_min_len(TASK_ROWS);
+        seen.components.par_extend(joints.map(|joints| argmax(joints) as u32));
+        let sampled = |&(i, _): &(usize, &[f32])| (pass.first + i).is_multiple_of(stride);
+        let joints = pass.log_joints.chunks_exact(c).enumerate().filter(sampled);
+        seen.sample.extend(joints.flat_map(|(_, joints)| joints));
         Ok(())
     })?;
     Ok(seen)
@@ -74,76 +74,93 @@ pub(super) fn score_states<D: Device>(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Scored>> {
     let keys = run.keys(Stream::Sample, &pack.state.restarts);
-    let mut scored = Vec::new();
-    for (place, seen) in look(run, pack)?.into_iter().enumerate() {
-        let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
-        if pack.graphs.len() == place {
-            let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-            pack.graphs.push(Graph::build(&seen.latents, j, &options, keys[place])?);
-        }
-        let groups = group_components(run, pack, place, &seen)?;
+    let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
+    let looked = look(run, pack)?;
+    for place in pack.graphs.len()..looked.len() {
+        let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
+        pack.graphs.push(Graph::build(run.device, &looked[place].latents, j, &options, keys[place])?);
+    }
+    let means: Vec<Vec<f64>> =
+        (0..looked.len()).map(|place| component_means(run, pack, place)).collect::<Result<_>>()?;
+    let (state, graphs, settings) = (&pack.state, &pack.graphs, run.settings);
+    let scored = looked.into_par_iter().enumerate().map(|(place, seen)| {
+        let parts = Parts::count(&graphs[place], &seen.latents, j, &seen.components, &means[place])?;
+        let start = state.starts.get(place);
+        let Grouped { groups, start } = group_components(settings, &parts, start)?;
         let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
-            epoch: pack.state.epoch,
-            natural_clusters: pack.state.starts[place].natural_clusters,
-            modularity: modularity(&pack.graphs[place], &clusters)?,
-            ..sample_scores(run, &seen, &groups, &clusters, keys[place])?
+            epoch: state.epoch,
+            natural_clusters: start.natural_clusters,
+            modularity: modularity(&graphs[place], &clusters)?,
+            ..sample_scores(settings, j, &seen, &groups, &clusters, keys[place])?
         };
-        observer.event(&Event::Scored(pack.state.restarts.start + place, &scores));
-        scored.push(Scored { groups, scores });
+        Ok((Scored { groups, scores }, start))
+    });
+    let scored: Vec<(Scored, StartGroups)> = scored.collect::<Result<_>>()?;
+    let (scored, starts): (Vec<Scored>, Vec<StartGroups>) = scored.into_iter().unzip();
+    pack.state.starts = starts;
+    for (place, scored) in scored.iter().enumerate() {
+        observer.event(&Event::Scored(pack.state.restarts.start + place, &scored.scores));
     }
     Ok(scored)
 }
 
-/// Cluster of each component of a state; the start's grouping is remembered.
-fn group_components<D: Device>(
-    run: &Run<'_, D>,
-    pack: &mut Pack<D>,
-    place: usize,
-    seen: &Seen,
-) -> Result<Vec<u32>> {
-    let (j, c) = (run.architecture.n_latents(), run.settings.n_components);
-    let values = pack.values_of(run.device, place)?;
-    let means: Vec<f64> =
-        values[run.architecture.mixture.means.range()].iter().map(|&x| f64::from(x)).collect();
-    let parts = Parts::count(&pack.graphs[place], &seen.latents, j, &seen.components, &means)?;
-    let identity = run.settings.n_clusters == Some(c);
-    if let Some(start) = pack.state.starts.get(place) {
+/// Means of a restart's components, [C, J].
+fn component_means<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, place: usize) -> Result<Vec<f64>> {
+    let slot = run.architecture.mixture.means;
+    let mut means = vec![0.0f32; slot.range().len()];
+    run.device.read(&pack.params.values, place * pack.params.stride + slot.offset, &mut means)?;
+    Ok(means.into_iter().map(f64::from).collect())
+}
+
+/// Cluster of each component of a state, and the start's grouping.
+struct Grouped {
+    groups: Vec<u32>,
+    start: StartGroups,
+}
+
+/// Groups the components of a state; without a start, this is it.
+fn group_components(
+    settings: &CheckedSettings,
+    parts: &Parts,
+    start: Option<&StartGroups>,
+) -> Result<Grouped> {
+    let identity = settings.n_clusters == Some(settings.n_components);
+    if let Some(start) = start {
         // Below the level that the graph knows, modularity is no guide: the start's groups stay. They
         // stay, too, when components died and fewer are left than there are clusters.
-        if start.by_ward || identity {
-            return Ok(start.groups.clone());
-        }
         let regrouped =
-            group(&parts, Target::Fixed(start.n_clusters)).map(|grouping| refine(&parts, grouping));
-        return Ok(regrouped.map_or_else(|_| start.groups.clone(), |grouping| grouping.groups));
+            if start.by_ward || identity { None } else { group(parts, Target::Fixed(start.n_clusters)).ok() };
+        let groups =
+            regrouped.map_or_else(|| start.groups.clone(), |grouping| refine(parts, grouping).groups);
+        return Ok(Grouped { groups, start: start.clone() });
     }
-    let target = run.settings.n_clusters.map_or(Target::Auto, Target::Fixed);
-    let grouping = refine(&parts, group(&parts, target)?);
-    let groups = if identity { (0..c as u32).collect() } else { grouping.groups };
-    pack.state.starts.push(StartGroups {
+    let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
+    let grouping = refine(parts, group(parts, target)?);
+    let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
+    let start = StartGroups {
         groups: groups.clone(),
         n_clusters: grouping.n_groups,
         natural_clusters: grouping.natural_number,
         by_ward: grouping.by_ward,
-    });
-    Ok(groups)
+    };
+    Ok(Grouped { groups, start })
 }
 
 /// The scores that need no graph.
-fn sample_scores<D: Device>(
-    run: &Run<'_, D>,
+fn sample_scores(
+    settings: &CheckedSettings,
+    j: usize,
     seen: &Seen,
     groups: &[u32],
     clusters: &[u32],
     key: Key,
 ) -> Result<StateScores> {
-    let (j, c) = (run.architecture.n_latents(), run.settings.n_components);
     let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
     let sizes = metrics::occupancy(clusters, n_clusters)?;
     let probabilities: Vec<f32> = seen
         .sample
-        .chunks_exact(c)
+        .chunks_exact(settings.n_components)
         .flat_map(|joints| cluster_probabilities(joints, groups, n_clusters))
         .collect();
     Ok(StateScores {

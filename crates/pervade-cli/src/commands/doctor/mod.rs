@@ -2,6 +2,7 @@
 //! reference, then its speed.
 
 mod operations;
+mod points;
 mod prior;
 mod steps;
 
@@ -49,9 +50,14 @@ pub(crate) struct Check {
 
 impl Check {
     /// Compares `got` with `wanted`; a difference that is no number fails.
-    pub(crate) fn new(name: impl Into<String>, tolerance: f64, got: &[f32], wanted: &[f64]) -> Self {
+    pub(crate) fn new<T: Copy + Into<f64>>(
+        name: impl Into<String>,
+        tolerance: f64,
+        got: &[T],
+        wanted: &[f64],
+    ) -> Self {
         let largest = wanted.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
-        let difference = |(&g, &w): (&f32, &f64)| (f64::from(g) - w).abs() / largest;
+        let difference = |(&g, &w): (&T, &f64)| (g.into() - w).abs() / largest;
         let worst = got
             .iter()
             .zip(wanted)
@@ -80,7 +86,10 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     let mut checks = on_device!(&device, device => checks(device)?);
     match &device {
         AnyDevice::Cpu(cpu) => checks.push(one_thread_or_many(cpu, threads.max(2))?),
-        AnyDevice::Cuda(cuda) => checks.extend(steps::against_cpu(&**cuda)?),
+        AnyDevice::Cuda(cuda) => {
+            checks.extend(points::against_cpu(&**cuda)?);
+            checks.extend(steps::against_cpu(&**cuda)?);
+        }
     }
     let shape = StepArgs { batch: 100, columns: 784, restarts: 1, components: 10, seconds: args.seconds };
     let step = on_device!(&device, device => time_steps(&shape, device, threads)?);
@@ -122,6 +131,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
 fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = operations::checks(device, device.product_error())?;
     checks.extend(prior::checks(device)?);
+    checks.extend(points::checks(device)?);
     Ok(checks)
 }
 

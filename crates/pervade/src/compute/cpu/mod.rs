@@ -6,15 +6,19 @@
 mod adam;
 mod affine;
 mod batch;
+pub(crate) mod block;
 mod heads;
 pub mod math;
+mod neighbours;
 mod pages;
+mod points;
 mod prior;
 pub mod product;
 mod shared;
 pub mod simd;
 
 pub use batch::{CpuBatch, CpuRows};
+pub use points::CpuPoints;
 
 use self::simd::Isa;
 use super::*;
@@ -77,6 +81,7 @@ impl Device for Cpu {
     type Batch = CpuBatch;
     type Sums = CpuSums;
     type Recording = ();
+    type Points<'a> = CpuPoints<'a>;
 
     fn name(&self) -> String {
         format!("{} ({:?})", processor_name(), self.isa)
@@ -296,5 +301,29 @@ impl Device for Cpu {
     fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {
         let fresh = vec![Terms::default(); sums.totals.len()];
         Ok(std::mem::replace(&mut sums.totals, fresh))
+    }
+
+    fn points<'a>(&self, latents: &'a [f32], n_latent: usize) -> Result<CpuPoints<'a>> {
+        Ok(CpuPoints::new(latents, n_latent))
+    }
+
+    fn spread(&self, points: &mut CpuPoints<'_>, sample: &[u32], draws: &[f64]) -> Result<Vec<u32>> {
+        Ok(points.spread(sample, draws))
+    }
+
+    fn expect(&self, points: &mut CpuPoints<'_>, components: &Components) -> Result<(Moments, f64)> {
+        Ok(points.expect(components))
+    }
+
+    fn assign(&self, points: &mut CpuPoints<'_>, components: &Components) -> Result<(Moments, bool)> {
+        Ok(points.assign(components))
+    }
+
+    fn assigned(&self, points: &CpuPoints<'_>) -> Result<(Vec<u32>, Vec<f64>)> {
+        Ok((points.assignment.clone(), points.squares.clone()))
+    }
+
+    fn neighbours(&self, points: &CpuPoints<'_>, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
+        Ok(neighbours::neighbours(points.latents, points.n_latent, rows, n_neighbours))
     }
 }

@@ -13,12 +13,14 @@ use super::driver::failed;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 7] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
     ("prior.cu", include_str!("kernels/prior.cu")),
     ("product.cu", include_str!("kernels/product.cu")),
+    ("points.cu", include_str!("kernels/points.cu")),
+    ("neighbours.cu", include_str!("kernels/neighbours.cu")),
 ];
 
 /// NVRTC can be opened.

@@ -140,6 +140,13 @@ kernels! {
     ProductTransposedBSmall = "product_transposed_b_small",
     ProductTransposedBLarge = "product_transposed_b_large",
     ProductTransposedA = "product_transposed_a",
+    Responsibilities = "responsibilities",
+    Moments = "moments",
+    AddParts = "add_parts",
+    SpreadSquares = "spread_squares",
+    SpreadPick = "spread_pick",
+    NodeLatents = "node_latents",
+    Neighbours = "neighbours",
 }
 
 /// Arguments that a kernel has at the most.
@@ -189,7 +196,8 @@ impl Driver {
             .collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
-            if name.starts_with("product") || *name == "prior_rows" {
+            if name.starts_with("product") || ["prior_rows", "responsibilities", "neighbours"].contains(name)
+            {
                 function
                     .set_attribute(attribute, MOST_SHARED as i32)
                     .map_err(of("give a kernel its shared memory"))?;

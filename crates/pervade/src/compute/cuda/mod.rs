@@ -10,6 +10,8 @@ mod compile;
 mod driver;
 mod heads;
 mod mixture;
+mod neighbours;
+mod points;
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -17,6 +19,7 @@ use cudarc::driver::CudaSlice;
 
 pub use batch::{CudaBatch, CudaRows};
 pub use compile::compile_image;
+pub use points::CudaPoints;
 
 use self::driver::{Clock, Driver, Keys};
 use super::*;
@@ -190,6 +193,7 @@ impl Device for Cuda {
     type Batch = CudaBatch;
     type Sums = CudaSums;
     type Recording = CudaRecording;
+    type Points<'a> = CudaPoints;
 
     fn name(&self) -> String {
         self.driver.name().to_string()
@@ -421,6 +425,32 @@ impl Device for Cuda {
             entropy: total(restart, 3),
         });
         Ok(terms.collect())
+    }
+
+    fn points(&self, latents: &[f32], n_latent: usize) -> Result<CudaPoints> {
+        CudaPoints::upload(&self.driver, latents, n_latent)
+    }
+
+    fn spread(&self, points: &mut CudaPoints, sample: &[u32], draws: &[f64]) -> Result<Vec<u32>> {
+        self.spread_rows(points, sample, draws)
+    }
+
+    fn expect(&self, points: &mut CudaPoints, components: &Components) -> Result<(Moments, f64)> {
+        let (moments, [log_density, _]) = self.expectation(points, components, false)?;
+        Ok((moments, log_density))
+    }
+
+    fn assign(&self, points: &mut CudaPoints, components: &Components) -> Result<(Moments, bool)> {
+        let (moments, [_, moved]) = self.expectation(points, components, true)?;
+        Ok((moments, moved > 0.0))
+    }
+
+    fn assigned(&self, points: &CudaPoints) -> Result<(Vec<u32>, Vec<f64>)> {
+        points.assigned(&self.driver)
+    }
+
+    fn neighbours(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
+        self.nearest(points, rows, n_neighbours)
     }
 }
 

@@ -1,34 +1,21 @@
 //! The arithmetic of the mixture, a few rows at a time against all components.
 //!
-//! Components are the inner, contiguous index, so that every loop runs over whole vectors.
+//! Components are the inner, contiguous index, so that every loop runs over whole vectors. Sums over
+//! components run in `LANES` lanes on every machine.
 
-use crate::compute::host_simd::{Kernel, run_widest};
 use std::ops::Range;
+
+use crate::compute::components::{Components, LANES, Moments};
+use crate::compute::host_simd::{Kernel, run_widest};
 
 /// Rows computed together: what is loaded of a component serves all of them.
 const BLOCK_ROWS: usize = 8;
 /// Rows whose sums are kept in registers at once.
 const TILE_ROWS: usize = 4;
-/// Components computed together. Sums over components run in this many lanes on every machine.
-const LANES: usize = 8;
-
-/// Components laid out for blocks: transposed, and padded to whole lanes.
-pub(super) struct Components {
-    n_latent: usize,
-    n_padded: usize,
-    /// Subtracted from every latent, so that second moments keep their digits. `[J]`
-    centre: Vec<f64>,
-    /// The part of the log joint that no latent enters; minus infinity for padding. `[C']`
-    log_constants: Vec<f64>,
-    /// `[J, C']`, relative to `centre`
-    means: Vec<f64>,
-    /// `[J, C']`
-    inverse_variances: Vec<f64>,
-}
 
 /// A block of rows and what the components make of them.
-pub(super) struct Block {
-    pub(super) rows: Range<usize>,
+pub(crate) struct Block {
+    pub(crate) rows: Range<usize>,
     n_padded: usize,
     /// Latents relative to the centre, zero below the last row. `[BLOCK_ROWS, J]`
     latents: Vec<f64>,
@@ -36,51 +23,12 @@ pub(super) struct Block {
     values: Vec<f64>,
 }
 
-/// Sums over rows of gamma, gamma z and gamma z^2, with z relative to the centre.
-#[derive(Clone)]
-pub(super) struct Moments {
-    /// `[C']`
-    pub(super) mass: Vec<f64>,
-    /// `[J, C']`
-    first: Vec<f64>,
-    /// `[J, C']`
-    second: Vec<f64>,
-}
-
 impl Components {
-    /// # Shapes
-    /// - log_constants: `[C]`, means and inverse_variances: `[C, J]`, centre: `[J]`
-    pub(super) fn new(
-        log_constants: &[f64],
-        means: &[f64],
-        inverse_variances: impl Fn(usize) -> f64,
-        centre: &[f64],
-    ) -> Self {
-        let (n_components, n_latent) = (log_constants.len(), centre.len());
-        let n_padded = n_components.next_multiple_of(LANES);
-        let mut this = Self {
-            n_latent,
-            n_padded,
-            centre: centre.to_vec(),
-            log_constants: vec![f64::NEG_INFINITY; n_padded],
-            means: vec![0.0; n_latent * n_padded],
-            inverse_variances: vec![0.0; n_latent * n_padded],
-        };
-        this.log_constants[..n_components].copy_from_slice(log_constants);
-        for m in 0..n_components {
-            for j in 0..n_latent {
-                this.means[j * n_padded + m] = means[m * n_latent + j] - centre[j];
-                this.inverse_variances[j * n_padded + m] = inverse_variances(m * n_latent + j);
-            }
-        }
-        this
-    }
-
     /// Calls `visit` with the log joint of every block of `rows`, in order.
     ///
     /// # Shapes
     /// - latents: `[N, J]`
-    pub(super) fn for_each_block(
+    pub(crate) fn for_each_block(
         &self,
         latents: &[f32],
         rows: Range<usize>,
@@ -105,40 +53,30 @@ impl Components {
             visit(&mut block);
         }
     }
-
-    pub(super) fn zero_moments(&self) -> Moments {
-        let table = vec![0.0; self.n_latent * self.n_padded];
-        Moments { mass: vec![0.0; self.n_padded], first: table.clone(), second: table }
-    }
 }
 
 impl Block {
-    /// The values of each row, without padding. `[C]` each
-    pub(super) fn rows_mut(&mut self, n_components: usize) -> impl Iterator<Item = &mut [f64]> {
+    /// The first `n_components` values of each row.
+    pub(crate) fn rows_mut(&mut self, n_components: usize) -> impl Iterator<Item = &mut [f64]> {
         let n_rows = self.rows.len();
         self.values.chunks_exact_mut(self.n_padded).take(n_rows).map(move |row| &mut row[..n_components])
     }
 
-    /// Sets what the padding holds to zero, for values that were not made by [`Block::softmax`].
-    pub(super) fn clear_padding(&mut self, n_components: usize) {
-        self.values.chunks_exact_mut(self.n_padded).for_each(|row| row[n_components..].fill(0.0));
-    }
-
     /// Log joint to responsibilities; returns the log density of each row (the first
     /// `rows.len()` entries count).
-    pub(super) fn softmax(&mut self) -> [f64; BLOCK_ROWS] {
+    pub(crate) fn softmax(&mut self) -> [f64; BLOCK_ROWS] {
         run_widest(Softmax { block: self })
     }
 }
 
 impl Moments {
     /// Adds a block whose values are responsibilities.
-    pub(super) fn add(&mut self, block: &Block) {
+    pub(crate) fn add(&mut self, block: &Block) {
         run_widest(AddMoments { moments: self, block });
     }
 
     /// Adds the sums of a later chunk.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (into, from) in [
             (&mut self.mass, &other.mass),
             (&mut self.first, &other.first),
@@ -146,13 +84,6 @@ impl Moments {
         ] {
             into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
         }
-    }
-
-    /// Mean relative to the centre, and variance, of component `m` in column `j`.
-    pub(super) fn mean_and_variance(&self, m: usize, j: usize) -> (f64, f64) {
-        let place = j * self.mass.len() + m;
-        let mean = self.first[place] / self.mass[m];
-        (mean, self.second[place] / self.mass[m] - mean * mean)
     }
 }
 
@@ -274,6 +205,17 @@ impl Kernel for AddMoments<'_> {
             }
         }
     }
+}
+
+/// Where the largest value stands; the first of equals.
+pub(crate) fn highest(values: &[f64]) -> usize {
+    let mut best = 0;
+    for place in 1..values.len() {
+        if values[place] > values[best] {
+            best = place;
+        }
+    }
+    best
 }
 
 #[inline(always)]

@@ -1,0 +1,48 @@
+//! The nearest neighbours of every node on the device.
+
+use super::driver::{Arg, Kernel, Launch};
+use super::{Cuda, CudaPoints, Result, blocks};
+
+/// Nodes of a block, as in `kernels/neighbours.cu`.
+const NODES: u32 = 64;
+/// Shared memory of a block without its lists: a tile of candidates, and their distances from each node.
+const TILE_BYTES: u32 = 32 * 8 * 16 + 32 * NODES * 4;
+/// Shared memory that the lists of a block may take; longer ones lie in the device's memory. Few blocks would fit
+/// on a multiprocessor.
+const MOST_LIST_BYTES: usize = 48 * 1024;
+
+impl Cuda {
+    pub(super) fn nearest(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
+        let (n, j) = (rows.len(), points.n_latent);
+        assert!((1..n).contains(&n_neighbours), "fewer neighbours than nodes");
+        assert!(rows.iter().all(|&row| (row as usize) < points.n_rows), "nodes among these rows");
+        let groups = j.div_ceil(4);
+        let (_rows, rows_at) = self.driver.upload(rows)?;
+        let (_nodes, nodes) = self.driver.zeros::<f32>(n * groups * 4)?;
+        let launch = Launch {
+            kernel: Kernel::NodeLatents,
+            grid: (blocks(n * groups * 4, 256), 1, 1),
+            threads: 256,
+            shared: 0,
+        };
+        let addresses = [points.latents, rows_at, nodes].map(Arg::from);
+        let numbers = [n, j, groups * 4].map(Arg::from);
+        self.driver.launch(launch, &addresses.into_iter().chain(numbers).collect::<Vec<_>>())?;
+        let list_bytes = n_neighbours * NODES as usize * 8;
+        let in_shared = list_bytes <= MOST_LIST_BYTES;
+        let lists = if in_shared { None } else { Some(self.driver.zeros::<u32>(2 * n_neighbours * n)?) };
+        let (found, found_at) = self.driver.zeros::<u32>(n * n_neighbours)?;
+        let launch = Launch {
+            kernel: Kernel::Neighbours,
+            grid: (blocks(n, NODES), 1, 1),
+            threads: NODES,
+            shared: TILE_BYTES + if in_shared { list_bytes as u32 } else { 0 },
+        };
+        let addresses = [nodes, found_at, lists.as_ref().map_or(0, |(_, at)| *at)].map(Arg::from);
+        let numbers = [n, groups, n_neighbours].map(Arg::from);
+        self.driver.launch(launch, &addresses.into_iter().chain(numbers).collect::<Vec<_>>())?;
+        let mut neighbours = vec![0; n * n_neighbours];
+        self.driver.read(&found.as_view(), &mut neighbours)?;
+        Ok(neighbours)
+    }
+}
