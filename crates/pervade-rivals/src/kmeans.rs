@@ -1,0 +1,87 @@
+//! k-means on the prepared rows.
+//!
+//! Paper: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding" (2007), with Lloyd's
+//! iterations; the start with the least inertia of several is kept.
+//! Departures: none; at most 40 iterations a start.
+//! Expected on MNIST: 0.53 (the number that DEC's paper gives).
+
+use pervade::compute::Device;
+use pervade::data::{Dataset, Preparation};
+use pervade::mixture::{DiagonalMixture, kmeans};
+use pervade::seed::{Key, Stream};
+use pervade::train::Observer;
+use pervade::{Clusterer, Clustering, Result};
+
+use crate::rows::{dense, preparation};
+
+/// k-means with its settings.
+#[derive(Clone, Debug)]
+pub struct KMeans {
+    /// K.
+    pub n_clusters: usize,
+    /// Starts; the best is kept.
+    pub starts: usize,
+}
+
+impl Default for KMeans {
+    fn default() -> Self {
+        Self { n_clusters: 10, starts: 10 }
+    }
+}
+
+/// Centres, and how rows are prepared to meet them.
+struct Centres {
+    preparation: Preparation,
+    mixture: DiagonalMixture,
+}
+
+impl<D: Device> Clusterer<D> for KMeans {
+    fn name(&self) -> &'static str {
+        "k-means"
+    }
+
+    fn cluster(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seed: u64,
+        _observer: &mut dyn Observer,
+    ) -> Result<Box<dyn Clustering<D>>> {
+        let preparation = preparation(data)?;
+        let rows = dense(data, &preparation);
+        let key = Key::new(seed, Stream::Mixture, 0);
+        let mut best = kmeans(device, &rows, data.n_columns(), self.n_clusters, key, 0)?;
+        for start in 1..self.starts {
+            let next = kmeans(device, &rows, data.n_columns(), self.n_clusters, key, start)?;
+            if next.inertia < best.inertia {
+                best = next;
+            }
+        }
+        let n_latent = data.n_columns();
+        let (log_weights, variances) = (vec![0.0; self.n_clusters], vec![1.0; best.centres.len()]);
+        // With equal weights and variances the most probable component is the nearest centre.
+        let mixture = DiagonalMixture {
+            log_weights,
+            means: best.centres,
+            variances,
+            n_components: self.n_clusters,
+            n_latent,
+        };
+        Ok(Box::new(Centres { preparation, mixture }))
+    }
+}
+
+impl<D: Device> Clustering<D> for Centres {
+    fn n_clusters(&self) -> usize {
+        self.mixture.n_components
+    }
+
+    fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
+        self.preparation.check_columns(data)?;
+        self.mixture.assign(&dense(data, &self.preparation))
+    }
+
+    fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
+        Ok(None)
+    }
+}
