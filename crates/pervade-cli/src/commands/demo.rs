@@ -92,7 +92,7 @@ fn settings(seed: u64) -> Settings {
 }
 
 /// The embedded digits and their labels.
-fn digits() -> Result<(Dataset, Labels)> {
+fn digits() -> Result<(Dataset<'static>, Labels)> {
     let table = read_bytes(DIGITS, "csv", &ReadOptions::with_labels("column:last")?)?;
     let labels = table.labels.ok_or_else(|| Error::data("embedded digits", "the labels are missing"))?;
     Ok((table.data.with_image(SHAPE), labels))

@@ -231,7 +231,7 @@ pub trait Device: Sync {
     ) -> Result<()>;
 
     /// Makes the data set available to `gather`.
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
     /// Room for `n_rows` rows a restart.
     fn batch(&self, rows: &Self::Rows<'_>, restarts: usize, n_rows: usize) -> Result<Self::Batch>;
     /// Picks rows, prepares them and leaves them in `batch`.

@@ -18,7 +18,7 @@ pub struct Run<'a, D: Device> {
     /// Where the arithmetic happens.
     pub device: &'a D,
     /// The rows.
-    pub data: &'a Dataset,
+    pub data: &'a Dataset<'a>,
     /// The rows on the device.
     pub rows: D::Rows<'a>,
     /// The settings.
@@ -31,7 +31,7 @@ pub struct Run<'a, D: Device> {
 
 impl<'a, D: Device> Run<'a, D> {
     /// A run over `data`.
-    pub fn new(device: &'a D, data: &'a Dataset, settings: &'a CheckedSettings) -> Result<Self> {
+    pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
         let likelihood = settings.likelihood;
         let given = &settings.settings;
         let n_outputs = likelihood.n_outputs(data.n_columns());

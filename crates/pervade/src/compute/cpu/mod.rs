@@ -121,7 +121,7 @@ impl Device for Cpu {
         body(params)
     }
 
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
         Ok(CpuRows::new(data, preparation))
     }
 

@@ -251,7 +251,7 @@ impl Device for Cuda {
         recording.graph.as_ref().map_or(Ok(()), Driver::replay)
     }
 
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CudaRows> {
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CudaRows> {
         batch::upload(&self.driver, data, preparation)
     }
 
