@@ -4,7 +4,6 @@
 mod args;
 mod commands;
 mod console;
-mod device;
 mod interrupt;
 mod outputs;
 mod picture;

@@ -8,13 +8,12 @@ use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
 use pervade::train::{JointStep, Pack, Run};
-use pervade::{Error, Result};
+use pervade::{Error, Result, on_device};
 use serde::Serialize;
 
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::on_device;
 use crate::words;
 
 /// Time the parts of pervade on this machine

@@ -10,12 +10,11 @@ use pervade::data::{
     Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
 };
 use pervade::metrics::Contingency;
-use pervade::{Error, Fit, Result};
+use pervade::{Error, Fit, Result, on_device};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::on_device;
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};

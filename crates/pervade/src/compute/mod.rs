@@ -4,6 +4,7 @@
 //! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns],
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
+mod any;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -15,6 +16,7 @@ mod params;
 
 use std::ops::Range;
 
+pub use any::AnyDevice;
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, Precision};

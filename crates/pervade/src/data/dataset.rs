@@ -175,7 +175,12 @@ impl Values<'_> {
 
 impl<'d> Dataset<'d> {
     /// A table from its numbers. Every number must be finite; the first that is not is named.
-    pub fn new(n_rows: usize, n_columns: usize, values: Values<'d>, source: impl Into<String>) -> Result<Self> {
+    pub fn new(
+        n_rows: usize,
+        n_columns: usize,
+        values: Values<'d>,
+        source: impl Into<String>,
+    ) -> Result<Self> {
         Self::named(n_rows, n_columns, values, source.into(), None)
     }
 

@@ -4,6 +4,7 @@
 //! where rows lie close together far from the origin.
 
 use crate::compute::host_simd::{Kernel, run_widest};
+use crate::parallel::Ask;
 use crate::rows::{check_latents, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -15,6 +16,8 @@ const LANES: usize = 16;
 const TILE_QUERIES: usize = 4;
 /// Queries that share one pass over the candidates.
 const TASK_QUERIES: usize = 64;
+/// Comparisons of two rows between two questions whether to go on: a fraction of a second.
+const ASK_AFTER: usize = 100_000_000;
 /// Candidates, in lanes, that stay in the cache while the queries of a task meet them.
 const CACHED_LANES: usize = 32;
 
@@ -55,6 +58,17 @@ impl Graph {
     /// # Shapes
     /// - latents: `[N, J]`
     pub fn build(latents: &[f32], n_latent: usize, options: &GraphOptions, key: Key) -> Result<Self> {
+        Self::build_asking(latents, n_latent, options, key, &mut || Ok(()))
+    }
+
+    /// The same, asking now and then whether to go on.
+    pub(crate) fn build_asking(
+        latents: &[f32],
+        n_latent: usize,
+        options: &GraphOptions,
+        key: Key,
+        ask: Ask<'_>,
+    ) -> Result<Self> {
         let n_rows = check_latents(latents, n_latent)?;
         if options.neighbours == 0 {
             return Err(Error::setting("neighbours", 0, "must be at least 1"));
@@ -74,10 +88,17 @@ impl Graph {
         let rows = sample_rows(n_rows, n_nodes, key);
         let n_neighbours = options.neighbours.min(n_nodes - 1);
         let points = Points::new(latents, n_latent, &rows);
-        let neighbours = (0..n_nodes.div_ceil(TASK_QUERIES))
-            .into_par_iter()
-            .flat_map_iter(|task| run_widest(Nearest { points: &points, task, n_neighbours }))
-            .collect();
+        let n_tasks = n_nodes.div_ceil(TASK_QUERIES);
+        let at_once = (ASK_AFTER / (TASK_QUERIES * n_nodes)).max(1);
+        let mut neighbours = Vec::with_capacity(n_nodes * n_neighbours);
+        for first in (0..n_tasks).step_by(at_once) {
+            ask()?;
+            neighbours.par_extend(
+                (first..n_tasks.min(first + at_once))
+                    .into_par_iter()
+                    .flat_map_iter(|task| run_widest(Nearest { points: &points, task, n_neighbours })),
+            );
+        }
         Ok(Self { rows, neighbours, n_neighbours })
     }
 }

@@ -3,7 +3,7 @@
 use super::DiagonalMixture;
 use super::block::Moments;
 use super::kmeans::{check_components, column_means, lloyd};
-use crate::parallel::map_chunks;
+use crate::parallel::{Ask, map_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -58,6 +58,17 @@ pub struct EmFit {
 /// # Shapes
 /// - latents: `[N, J]`
 pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> Result<EmFit> {
+    fit_asking(latents, n_latent, options, key, &mut || Ok(()))
+}
+
+/// The same, asking before each iteration whether to go on.
+pub(crate) fn fit_asking(
+    latents: &[f32],
+    n_latent: usize,
+    options: &EmOptions,
+    key: Key,
+    ask: Ask<'_>,
+) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("components", options.components, n_rows)?;
     if options.restarts == 0 {
@@ -66,7 +77,7 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
     let scale = Scale::of(latents, n_latent);
     let mut best: Option<EmFit> = None;
     for restart in 0..options.restarts {
-        let (start, moments) = lloyd(latents, &scale.centre, options.components, key, restart);
+        let (start, moments) = lloyd(latents, &scale.centre, options.components, key, restart, ask)?;
         let previous = DiagonalMixture {
             log_weights: vec![0.0; options.components],
             means: start.centres,
@@ -75,7 +86,7 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
             n_latent,
         };
         let start = maximise(&moments, previous, &scale);
-        let fit = EmFit { restart, ..iterate(latents, start, options, &scale) };
+        let fit = EmFit { restart, ..iterate(latents, start, options, &scale, ask)? };
         if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
             best = Some(fit);
         }
@@ -90,7 +101,7 @@ pub fn fit(latents: &[f32], n_latent: usize, options: &EmOptions, key: Key) -> R
 pub fn improve(latents: &[f32], start: DiagonalMixture, options: &EmOptions) -> Result<EmFit> {
     check_latents(latents, start.n_latent)?;
     let scale = Scale::of(latents, start.n_latent);
-    Ok(iterate(latents, start, options, &scale))
+    iterate(latents, start, options, &scale, &mut || Ok(()))
 }
 
 /// Where the latents lie and how far they spread.
@@ -117,16 +128,23 @@ impl Scale {
     }
 }
 
-fn iterate(latents: &[f32], mut mixture: DiagonalMixture, options: &EmOptions, scale: &Scale) -> EmFit {
+fn iterate(
+    latents: &[f32],
+    mut mixture: DiagonalMixture,
+    options: &EmOptions,
+    scale: &Scale,
+    ask: Ask<'_>,
+) -> Result<EmFit> {
     mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
     let mut trace = Vec::with_capacity(options.max_iterations + 1);
     loop {
+        ask()?;
         let (moments, log_likelihood) = expect(latents, &mixture, scale);
         let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);
         trace.push(log_likelihood);
         let converged = gain < options.tolerance * log_likelihood.abs().max(1.0);
         if converged || trace.len() > options.max_iterations {
-            return EmFit { mixture, log_likelihood, trace, converged, restart: 0 };
+            return Ok(EmFit { mixture, log_likelihood, trace, converged, restart: 0 });
         }
         mixture = maximise(&moments, mixture, scale);
     }

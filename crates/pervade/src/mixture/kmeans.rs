@@ -5,7 +5,7 @@
 
 use super::block::{Components, Moments};
 use super::diagonal::highest;
-use crate::parallel::{collect_rows, map_chunks};
+use crate::parallel::{Ask, collect_rows, map_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -45,7 +45,7 @@ pub fn kmeans(
     let n_rows = check_latents(latents, n_latent)?;
     check_components("clusters", n_clusters, n_rows)?;
     let centre = column_means(latents, n_latent);
-    Ok(lloyd(latents, &centre, n_clusters, key, restart).0)
+    Ok(lloyd(latents, &centre, n_clusters, key, restart, &mut || Ok(()))?.0)
 }
 
 /// An error unless `n_components` lies between one and the number of rows.
@@ -80,13 +80,15 @@ pub(super) fn lloyd(
     n_clusters: usize,
     key: Key,
     restart: usize,
-) -> (KMeans, Moments) {
+    ask: Ask<'_>,
+) -> Result<(KMeans, Moments)> {
     let n_latent = centre.len();
     let mut centres = plus_plus_start(latents, n_latent, n_clusters, key, restart);
     let mut assignment = Vec::new();
     let mut iterations = 0;
     loop {
         iterations += 1;
+        ask()?;
         let pass = assign_pass(latents, &centres, centre);
         let moved = pass.assignment != assignment;
         assignment = pass.assignment;
@@ -98,7 +100,7 @@ pub(super) fn lloyd(
         let refilled = refill_empty(latents, &mut centres, &pass.moments, &pass.square_distances, n_latent);
         if iterations == MAX_ITERATIONS || !(moved || refilled) {
             let inertia = pass.square_distances.iter().sum();
-            return (KMeans { centres, assignment, inertia, iterations }, pass.moments);
+            return Ok((KMeans { centres, assignment, inertia, iterations }, pass.moments));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A look at a state without labels: its clusters, and how good they are.
 
-use super::observer::{Event, Observer};
+use super::observer::{Event, Observer, ask};
 use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
 use crate::Result;
@@ -8,6 +8,7 @@ use crate::compute::Device;
 use crate::config::{Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
 use crate::metrics;
+use crate::parallel::Ask;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
 
@@ -36,7 +37,7 @@ fn sample_stride(n_rows: usize) -> usize {
 }
 
 /// Latents, components and sampled log joints of every restart.
-fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
+fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Ask<'_>) -> Result<Vec<Seen>> {
     let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
     let stride = sample_stride(n);
     let room =
@@ -53,7 +54,7 @@ fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
                 seen.sample.extend_from_slice(joints);
             }
         }
-        Ok(())
+        ask()
     })?;
     Ok(seen)
 }
@@ -75,11 +76,14 @@ pub(super) fn score_states<D: Device>(
 ) -> Result<Vec<Scored>> {
     let keys = run.keys(Stream::Sample, &pack.state.restarts);
     let mut scored = Vec::new();
-    for (place, seen) in look(run, pack)?.into_iter().enumerate() {
+    let (stage, epoch) = (pack.state.stage, pack.state.epoch);
+    let all_seen = look(run, pack, &mut ask(observer, stage, epoch))?;
+    for (place, seen) in all_seen.into_iter().enumerate() {
         let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
         if pack.graphs.len() == place {
             let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-            pack.graphs.push(Graph::build(&seen.latents, j, &options, keys[place])?);
+            let mut go_on = ask(observer, stage, epoch);
+            pack.graphs.push(Graph::build_asking(&seen.latents, j, &options, keys[place], &mut go_on)?);
         }
         let groups = group_components(run, pack, place, &seen)?;
         let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
