@@ -17,6 +17,8 @@ use std::ffi::OsString;
 use clap::FromArgMatches;
 use pervade::{Error, Result};
 
+pub use crate::commands::demo::digits;
+
 use crate::args::Cli;
 use crate::console::Console;
 

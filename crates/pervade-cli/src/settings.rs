@@ -135,7 +135,7 @@ impl SettingFlags {
         let in_file = !keys.is_empty();
         keys.extend(flags);
         if !keys.contains_key("clusters") {
-            let must = "must be a whole number of at least 2, or `auto`";
+            let must = "must be a whole number of at least 1, or `auto`";
             return Err(Error::setting("clusters", "missing", must)
                 .with_hint("add `--clusters 10`, or `--clusters auto` to find the number"));
         }

@@ -109,7 +109,7 @@ impl FromStr for Clusters {
         if text == "auto" {
             return Ok(Clusters::Auto);
         }
-        let must = "must be a whole number of at least 2, or `auto`";
+        let must = "must be a whole number of at least 1, or `auto`";
         text.parse().map(Clusters::Fixed).map_err(|_| Error::setting("clusters", format!("`{text}`"), must))
     }
 }
@@ -261,7 +261,7 @@ impl Settings {
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
         let recipe = keys.get("recipe").map_or(Ok(Recipe::Robust), |value| typed("recipe", value))?;
         let clusters = keys.get("clusters").ok_or_else(|| {
-            Error::setting("clusters", "missing", "must be a whole number of at least 2, or `auto`")
+            Error::setting("clusters", "missing", "must be a whole number of at least 1, or `auto`")
         })?;
         let start = Self::recipe(recipe, typed("clusters", clusters)?);
         let Ok(Value::Object(mut layers)) = serde_json::to_value(&start) else {
@@ -351,7 +351,7 @@ impl Settings {
             }
             Clusters::Auto => Ok(None),
             Clusters::Fixed(k) => {
-                at_least("clusters", k, 2)?;
+                at_least("clusters", k, 1)?;
                 if k > n {
                     let must = format!("but the data have only {n} rows");
                     return Err(Error::setting("clusters", k, must).with_hint("ask for fewer clusters"));
