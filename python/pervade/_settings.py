@@ -47,10 +47,11 @@ def as_settings(parameters: dict[str, Any]) -> str:
 def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:
     """The parameters that differ from the recipe's values."""
     usual = json.loads(_core.settings(settings["recipe"]))
-    differing = {name: value for name, value in settings.items() if value != usual[name] or name == "seed"}
+    named = ("clusters", "recipe", "seed")
     return {
         PARAMETERS.get(name, name): tuple(value) if isinstance(value, list) else value
-        for name, value in {"recipe": settings["recipe"], **differing}.items()
+        for name, value in settings.items()
+        if name in named or value != usual[name]
     }
 
 

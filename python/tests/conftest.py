@@ -7,11 +7,10 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 
 import numpy as np
 import pytest
+from common import SMALL
 from sklearn.datasets import make_blobs
 
 from pervade import VaDE
-
-SMALL = {"hidden": (16,), "latents": 2, "pretrain_epochs": 20, "epochs": 2, "random_state": 0, "device": "cpu"}
 
 
 @pytest.fixture

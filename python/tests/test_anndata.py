@@ -3,7 +3,7 @@
 import anndata
 import numpy as np
 import pytest
-from conftest import SMALL
+from common import SMALL
 from scipy import sparse
 
 import pervade.anndata

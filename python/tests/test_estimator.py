@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from common import GOOD
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
@@ -43,13 +44,13 @@ def test_finds_planted_clusters(small, rows):
     from sklearn.datasets import make_blobs
 
     truth = make_blobs(200, 5, centers=3, random_state=3)[1]
-    vade = small(epochs=5)
-    assert adjusted_rand_score(truth, vade.fit_predict(rows)) > 0.95
-    assert adjusted_rand_score(truth, small("auto").fit(rows).labels_) > 0.5
+    assert adjusted_rand_score(truth, small(**GOOD).fit_predict(rows)) > 0.95
+    found = small("auto", **GOOD).fit(rows)
+    assert found.n_clusters_ == len(set(found.labels_)) and adjusted_rand_score(truth, found.labels_) > 0.5
 
 
 def test_what_a_fitted_model_does(small, rows):
-    vade = small().fit(rows)
+    vade = small(**GOOD).fit(rows)
     probabilities = vade.predict_proba(rows)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(probabilities.argmax(axis=1), vade.predict(rows))
@@ -57,16 +58,16 @@ def test_what_a_fitted_model_does(small, rows):
     latents = vade.transform(rows)
     assert latents.shape == (200, 2) and latents.dtype == np.float32
     back = vade.inverse_transform(latents)
-    # Nearer to the rows than their mean is: the latents carry something.
-    assert np.square(back - rows).mean() < np.square(rows - rows.mean(axis=0)).mean()
+    # Much nearer to the rows than their mean is: the latents carry something.
+    assert np.square(back - rows).mean() < 0.3 * np.square(rows - rows.mean(axis=0)).mean()
     assert vade.score(rows) == pytest.approx(vade.score_samples(rows).mean())
     assert vade.score_samples(rows + 100).max() < vade.score_samples(rows).min()
     assert vade.aic(rows) < vade.bic(rows)
 
 
 def test_score_samples_is_near_the_training_elbo(small, rows):
-    # At a step size of nothing the last epoch is the model that is kept; its ELBO is of samples of z.
-    vade = small(keep="last", epochs=40, learning_rate=1e-3).fit(rows)
+    # The last epoch's state is the model; its ELBO is of samples of z, on the way.
+    vade = small(**{**GOOD, "epochs": 60}, keep="last").fit(rows)
     last = [epoch["elbo"] for epoch in vade.history_["joint"][-5:]]
     spread = max(abs(a - b) for a in last for b in last)
     assert abs(vade.score(rows) - vade.lower_bound_) < 1.0 + spread
@@ -75,7 +76,7 @@ def test_score_samples_is_near_the_training_elbo(small, rows):
 
 
 def test_samples_of_a_cluster_are_assigned_to_it(small, rows):
-    vade = small(epochs=10).fit(rows)
+    vade = small(**GOOD).fit(rows)
     for cluster in range(3):
         made, labels = vade.sample(50, cluster=cluster)
         assert made.shape == (50, 5) and (labels == cluster).all()

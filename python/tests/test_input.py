@@ -138,7 +138,9 @@ peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 small = dict(hidden=(8,), latents=2, n_components=4, graph_rows=500, pretrain_epochs=1, epochs=1, random_state=0,
              device="cpu", pretrain_batch=1000, batch=1000)
 VaDE(2, **small).fit(np.random.default_rng(0).random((50, 5)))
-X = np.random.default_rng(0).integers(0, 200, (60_000, 1000), dtype=np.uint8).astype(sys.argv[1], copy=False)
+X = np.random.default_rng(0).integers(0, 100, (60_000, 1000), dtype=np.uint8)
+X[::2, :500] += 100
+X = X.astype(sys.argv[1], copy=False)
 before = peak()
 VaDE(2, **small).fit(X).predict(X)
 print(X.nbytes / 2**20, peak() - before)
