@@ -1,14 +1,17 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Protocol, final
+from typing import Protocol, TypeAlias, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
 
-type Sparse = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], int]
-type Table = NDArray[np.uint8] | NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64] | Sparse
+_Sparse: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], int]
+_Table: TypeAlias = (
+    NDArray[np.uint8] | NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64] | _Sparse
+)
 
-class Place(Protocol):
+@type_check_only
+class _Place(Protocol):
     @property
     def device(self) -> str: ...
     @property
@@ -16,15 +19,17 @@ class Place(Protocol):
     @property
     def threads(self) -> int: ...
 
+__all__ = ["Model", "__version__", "digits", "fit", "run", "settings"]
+
 __version__: str
 
 def run(arguments: Sequence[str]) -> int: ...
 def settings(recipe: str) -> str: ...
 def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]: ...
 def fit(
-    table: Table,
+    table: _Table,
     settings: str,
-    place: Place,
+    place: _Place,
     *,
     column_names: Sequence[str] | None = None,
     hear: Callable[[str], None] | None = None,
@@ -42,10 +47,10 @@ class Model:
     def components(
         self,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]: ...
-    def assign(self, table: Table, place: Place) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
-    def embed(self, table: Table, place: Place) -> NDArray[np.float32]: ...
-    def score(self, table: Table, place: Place) -> NDArray[np.float64]: ...
-    def decode(self, latents: NDArray[np.float32], place: Place) -> NDArray[np.float32]: ...
+    def assign(self, table: _Table, place: _Place) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+    def embed(self, table: _Table, place: _Place) -> NDArray[np.float32]: ...
+    def score(self, table: _Table, place: _Place) -> NDArray[np.float64]: ...
+    def decode(self, latents: NDArray[np.float32], place: _Place) -> NDArray[np.float32]: ...
     def generate(
-        self, cluster: int | None, count: int, seed: int, place: Place
+        self, cluster: int | None, count: int, seed: int, place: _Place
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]: ...

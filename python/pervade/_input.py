@@ -9,15 +9,15 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 if TYPE_CHECKING:
-    from pervade._core import Table
+    from pervade._core import _Table
 
 # Types that the library keeps as they are.
 KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
 
-def table(estimator: Any, X: Any, *, reset: bool) -> Table:
+def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
     """The rows of `X`, checked as scikit-learn does; numbers that are not finite are the library's business."""
-    X = validate_data(
+    checked = validate_data(
         estimator,
         from_arrow(X),
         reset=reset,
@@ -27,7 +27,8 @@ def table(estimator: Any, X: Any, *, reset: bool) -> Table:
         ensure_all_finite=False,
         ensure_min_samples=2 if reset else 1,
     )
-    return sparse_rows(X) if sparse.issparse(X) else dense_rows(X)
+    rows: _Table = sparse_rows(checked) if sparse.issparse(checked) else dense_rows(checked)
+    return rows
 
 
 def from_arrow(X: Any) -> Any:

@@ -26,8 +26,9 @@ from pervade._progress import shown
 from pervade._settings import Place, as_parameters, as_seed, as_settings, as_threads
 
 
-class VaDE(  # type: ignore[misc]  # scikit-learn has no type information
-    ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator
+class VaDE(
+    # scikit-learn has no type information.
+    ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
 ):
     """Variational Deep Embedding: a variational auto-encoder whose prior is a mixture of Gaussians.
 
@@ -154,7 +155,7 @@ class VaDE(  # type: ignore[misc]  # scikit-learn has no type information
     `fit` reads uint8, float16, float32 and float64 arrays in C order in place, whatever their size; sparse
     rows stay sparse; other types and orders are copied once. The interpreter's lock is released meanwhile:
     another thread that changes the array changes what is fitted. Ctrl-C ends a fit within a second
-    and leaves the estimator unfitted; `predict` and its like finish first.
+    and leaves the estimator unfitted.
 
     Examples
     --------

@@ -116,13 +116,13 @@ def annotate(
     key_added : str, default="vade"
         The name of what is written.
     """
-    from pandas import Categorical  # AnnData brings it
+    from pandas import Categorical, Index  # AnnData brings it
 
     X = rows(adata, layer=layer, obsm=obsm)
     probabilities = vade.predict_proba(X)
     clusters = probabilities.argmax(axis=1)  # what `predict` gives, without another pass
     adata.obsm[f"X_{key_added}"] = np.asarray(vade.transform(X))
-    names = [str(cluster) for cluster in range(vade.n_clusters_)]
+    names = Index([str(cluster) for cluster in range(vade.n_clusters_)])
     adata.obs[key_added] = Categorical.from_codes(clusters, categories=names)
     adata.obs[f"{key_added}_probability"] = probabilities[np.arange(len(clusters)), clusters]
     adata.uns[key_added] = about(vade, layer=layer, obsm=obsm)

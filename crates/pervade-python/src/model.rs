@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pervade::data::Dataset;
 use pervade::model::Vade;
-use pervade::on_device;
+use pervade::train::{Control, Event, Observer};
+use pervade::{Error, Result, on_device};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::raised;
 use crate::table::Held;
-use crate::work::{Place, compute};
+use crate::work::{Listener, Place, compute};
 
 /// A fitted model. `Model(bytes)` reads the bytes of a model file.
 #[pyclass(frozen, module = "pervade._core")]
@@ -85,20 +87,29 @@ impl Model {
         place: Place,
     ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
         let table = table.table(None)?;
-        let (found, _) = compute(py, &place, None, |device, _| {
-            let data = table.dataset()?;
-            on_device!(device, device => self.vade.assign(device, &data))
+        let ((clusters, probabilities), _) = compute(py, &place, None, |device, listener| {
+            let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
+            for_each_part(&table.dataset()?, listener, |data| {
+                let found = on_device!(device, device => self.vade.assign(device, data)?);
+                clusters.extend(found.clusters.iter().map(|&cluster| cluster as i32));
+                probabilities.extend(found.probabilities);
+                Ok(())
+            })?;
+            Ok((clusters, probabilities))
         })?;
-        let clusters = found.clusters.iter().map(|&cluster| cluster as i32).collect();
-        Ok((PyArray1::from_vec(py, clusters), matrix(py, found.probabilities, found.n_clusters)?))
+        Ok((PyArray1::from_vec(py, clusters), matrix(py, probabilities, self.vade.n_clusters())?))
     }
 
     /// The latent mean of each row.
     fn embed<'py>(&self, py: Python<'py>, table: Held<'py>, place: Place) -> PyResult<Matrix<'py, f32>> {
         let table = table.table(None)?;
-        let (latents, _) = compute(py, &place, None, |device, _| {
-            let data = table.dataset()?;
-            on_device!(device, device => self.vade.embed(device, &data))
+        let (latents, _) = compute(py, &place, None, |device, listener| {
+            let mut latents = Vec::new();
+            for_each_part(&table.dataset()?, listener, |data| {
+                latents.extend(on_device!(device, device => self.vade.embed(device, data)?));
+                Ok(())
+            })?;
+            Ok(latents)
         })?;
         matrix(py, latents, self.vade.n_latents())
     }
@@ -111,9 +122,13 @@ impl Model {
         place: Place,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let table = table.table(None)?;
-        let (scores, _) = compute(py, &place, None, |device, _| {
-            let data = table.dataset()?;
-            on_device!(device, device => self.vade.score(device, &data))
+        let (scores, _) = compute(py, &place, None, |device, listener| {
+            let mut scores = Vec::new();
+            for_each_part(&table.dataset()?, listener, |data| {
+                scores.extend(on_device!(device, device => self.vade.score(device, data)?));
+                Ok(())
+            })?;
+            Ok(scores)
         })?;
         Ok(PyArray1::from_vec(py, scores))
     }
@@ -126,9 +141,12 @@ impl Model {
         place: Place,
     ) -> PyResult<Matrix<'py, f32>> {
         let latents = latents.as_slice()?;
-        let (rows, _) = compute(py, &place, None, |device, _| {
-            on_device!(device, device => self.vade.decode(device, latents))
-        })?;
+        let (rows, _) = compute(
+            py,
+            &place,
+            None,
+            |device, _| on_device!(device, device => self.vade.decode(device, latents)),
+        )?;
         matrix(py, rows, self.vade.n_columns())
     }
 
@@ -141,20 +159,38 @@ impl Model {
         seed: u64,
         place: Place,
     ) -> PyResult<(Matrix<'py, f32>, Bound<'py, PyArray1<i32>>)> {
-        let (made, _) = compute(py, &place, None, |device, _| {
-            on_device!(device, device => self.vade.generate(device, cluster, count, seed))
-        })?;
+        let (made, _) = compute(
+            py,
+            &place,
+            None,
+            |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed)),
+        )?;
         let clusters = made.clusters.iter().map(|&cluster| cluster as i32).collect();
         Ok((matrix(py, made.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
     }
 }
 
+/// Rows that are used between two looks for Ctrl-C.
+const PART: usize = 8192;
+
+/// Calls `work` with the rows a part at a time, until the listener says stop. A row's result does not
+/// depend on the rows beside it.
+fn for_each_part(
+    data: &Dataset<'_>,
+    listener: &mut Listener<'_>,
+    mut work: impl FnMut(&Dataset<'_>) -> Result<()>,
+) -> Result<()> {
+    for first in (0..data.n_rows()).step_by(PART) {
+        if listener.event(&Event::Working) == Control::Stop {
+            return Err(Error::Interrupted { stage: "using the model", epoch: 0 });
+        }
+        work(&data.slice(first..data.n_rows().min(first + PART)))?;
+    }
+    Ok(())
+}
+
 /// Rows of `n_columns` numbers as an array that owns them.
-fn matrix<T: numpy::Element>(
-    py: Python<'_>,
-    values: Vec<T>,
-    n_columns: usize,
-) -> PyResult<Matrix<'_, T>> {
+fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Matrix<'_, T>> {
     let n_rows = values.len() / n_columns;
     PyArray1::from_vec(py, values).reshape([n_rows, n_columns])
 }

@@ -73,7 +73,8 @@ impl Held<'_> {
                 let starts: Vec<usize> = starts.as_slice()?.iter().map(|&start| start as usize).collect();
                 let columns = columns.as_slice()?.iter().map(|&column| column as u32).collect();
                 let n_rows = starts.len().saturating_sub(1);
-                let csr = Csr::new(starts, columns, values.as_slice()?.to_vec(), *n_columns).map_err(raised)?;
+                let csr =
+                    Csr::new(starts, columns, values.as_slice()?.to_vec(), *n_columns).map_err(raised)?;
                 (Values::Csr(csr), [n_rows, *n_columns])
             }
         };

@@ -1,6 +1,6 @@
 //! Rows without labels, in the type they came in.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use half::f16;
 
@@ -159,6 +159,16 @@ impl Csr {
     pub fn values(&self) -> &[f32] {
         &self.values
     }
+
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let starts = &self.starts[rows.start..=rows.end];
+        let entries = starts[0]..starts[rows.len()];
+        Self {
+            starts: starts.iter().map(|start| start - entries.start).collect(),
+            columns: self.columns[entries.clone()].to_vec(),
+            values: self.values[entries].to_vec(),
+        }
+    }
 }
 
 impl Values<'_> {
@@ -230,6 +240,26 @@ impl<'d> Dataset<'d> {
         debug_assert_eq!(image.height * image.width * image.channels, self.n_columns);
         self.image = Some(image);
         self
+    }
+
+    /// Some of the rows, as a table of their own: dense ones are borrowed, sparse ones copied.
+    pub fn slice(&self, rows: Range<usize>) -> Dataset<'_> {
+        let numbers = rows.start * self.n_columns..rows.end * self.n_columns;
+        let values = match &self.values {
+            Values::U8(v) => Values::U8(v[numbers].into()),
+            Values::F16(v) => Values::F16(v[numbers].into()),
+            Values::F32(v) => Values::F32(v[numbers].into()),
+            Values::F64(v) => Values::F64(v[numbers].into()),
+            Values::Csr(csr) => Values::Csr(csr.slice(rows.clone())),
+        };
+        Dataset {
+            n_rows: rows.len(),
+            n_columns: self.n_columns,
+            values,
+            column_names: self.column_names.clone(),
+            image: self.image,
+            source: self.source.clone(),
+        }
     }
 
     /// Number of rows, N.
