@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # Types that the library keeps as they are.
 KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
+# What memory must be like to be read in place: row by row, each number where the processor wants it.
+IN_PLACE = ("C", "A")
+
 
 def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
     """The rows of `X`, checked as scikit-learn does; numbers that are not finite are the library's business."""
@@ -46,12 +49,12 @@ def dense_rows(X: Any) -> Any:
     """`X` itself where its type is one that is kept, else a copy in single or double precision."""
     dtype = X.dtype.newbyteorder("=")
     if dtype in KEPT:
-        return np.ascontiguousarray(X, dtype=dtype)
+        return np.require(X, dtype, IN_PLACE)
     if dtype.kind in "biu":
         # Whole numbers are single precision unless that would round them.
         single = X.astype(np.float32)
         return single if np.array_equal(single, X) else X.astype(np.float64)
-    return np.ascontiguousarray(X, dtype=np.float64)
+    return np.require(X, np.float64, IN_PLACE)
 
 
 def sparse_rows(X: Any) -> Any:
@@ -59,7 +62,7 @@ def sparse_rows(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    starts = X.indptr.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which the library names
-        values = X.data.astype(np.float32, copy=False)
-    return starts, X.indices.astype(np.int32, copy=False), values, X.shape[1]
+        values = np.require(X.data, np.float32, IN_PLACE)
+    starts, columns = np.require(X.indptr, np.int64, IN_PLACE), np.require(X.indices, np.int32, IN_PLACE)
+    return starts, columns, values, X.shape[1]

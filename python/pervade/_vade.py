@@ -71,8 +71,10 @@ class VaDE(
     verbose : int, default=0
         1 shows a bar for each stage (lines on stderr where tqdm is not installed).
     callback : callable, default=None
-        Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`.
-        What it raises ends the fit.
+        Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
+        events are "stage-started", "steps" and "working" (some times a second), "pretrained" and "trained"
+        (an epoch ended), "scored" (a state, without labels), "remark" and "stage-ended". What it raises
+        ends the fit.
     precision : {"fp32", "tf32"}, default="fp32"
         How CUDA rounds the factors of matrix products.
     latents : int, default=None

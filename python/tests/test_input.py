@@ -43,6 +43,13 @@ def halves(rows):
     return rows.astype(np.float16)
 
 
+def unaligned(values):
+    """The same numbers one byte off."""
+    room = np.empty(values.nbytes + 1, np.uint8)[1:]
+    room[:] = np.frombuffer(values.tobytes(), np.uint8)
+    return np.frombuffer(room.data, values.dtype).reshape(values.shape)
+
+
 NAMES = [f"c{i}" for i in range(5)]
 CONTAINERS = {
     "float16": lambda x: x,
@@ -51,6 +58,7 @@ CONTAINERS = {
     "big-endian": lambda x: x.astype(">f4"),
     "fortran": lambda x: np.asfortranarray(x.astype(np.float32)),
     "every second row": lambda x: np.repeat(x.astype(np.float64), 2, axis=0)[::2],
+    "unaligned": lambda x: unaligned(x.astype(np.float32)),
     "object": lambda x: x.astype(object),
     "list": lambda x: x.astype(np.float64).tolist(),
     "longdouble": lambda x: x.astype(np.longdouble),
@@ -125,6 +133,7 @@ def test_sparse_rows_of_any_order(small):
 def test_kept_types_are_not_copied(small, dtype):
     X = np.ones((10, 3), dtype)
     assert np.shares_memory(table(small(), X, reset=True), X)
+    assert not np.shares_memory(table(small(), unaligned(X), reset=True), X)
     read_only = X.copy()
     read_only.flags.writeable = False
     assert np.shares_memory(table(small(), read_only, reset=True), read_only)

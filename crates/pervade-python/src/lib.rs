@@ -27,7 +27,7 @@ mod _core {
 
     /// The version of pervade.
     #[pymodule_export]
-    #[allow(non_upper_case_globals)]
+    #[expect(non_upper_case_globals, reason = "the name that Python's modules give it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     /// Runs the command with `arguments`, the program's name first, and returns its exit status.
