@@ -34,6 +34,8 @@ class Bars:
             self._epoch = event["epoch"]
             self._move(self._epoch * self._steps)
             self._bar.set_postfix_str(figure(event), refresh=False)
+        elif kind == "working" and self._bar is not None:
+            self._bar.refresh()  # the clock goes on where there are no steps
         elif kind == "stage-ended":
             self.close()
 

@@ -132,7 +132,6 @@ impl SettingFlags {
     pub(crate) fn resolve(&self, config: Option<&Path>) -> Result<Settings> {
         let flags = typed(self)?;
         let mut keys = config.map(read_config).transpose()?.unwrap_or_default();
-        let in_file = !keys.is_empty();
         keys.extend(flags);
         if !keys.contains_key("clusters") {
             let must = "must be a whole number of at least 1, or `auto`";
@@ -141,9 +140,9 @@ impl SettingFlags {
         }
         // A flag of the wrong type never gets here: what cannot be used stands in the file.
         Settings::from_keys(keys).map_err(|error| match config {
-            Some(path) if in_file => Error::data(path.display(), error.to_string())
+            Some(path) => Error::data(path.display(), format!("key {error}"))
                 .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`"),
-            _ => error,
+            None => error,
         })
     }
 }
