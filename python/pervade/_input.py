@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
 # What memory must be like to be read in place: row by row, each number where the processor wants it.
-IN_PLACE = ("C", "A")
+IN_PLACE: Final = ("C", "A")
 
 
 def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
