@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use pervade::compute::{AnyDevice, Precision};
 use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
 use crate::commands::{assign, bench, completions, demo, doctor, evaluate, fit, generate, inspect, rows};
 use crate::console::Console;
-use crate::device::AnyDevice;
 use crate::settings;
 
 /// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
@@ -83,7 +83,12 @@ impl Common {
 
     /// The device asked for.
     pub(crate) fn open_device(&self, console: &Console) -> Result<AnyDevice> {
-        AnyDevice::open(&self.device, &self.precision, console)
+        let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
+        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision)?;
+        if let Some(reason) = why_not_cuda {
+            console.say(&format!("note: using the CPU, because {reason}"));
+        }
+        Ok(device)
     }
 }
 

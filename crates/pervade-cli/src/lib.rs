@@ -4,7 +4,6 @@
 mod args;
 mod commands;
 mod console;
-mod device;
 mod interrupt;
 mod outputs;
 mod picture;
@@ -17,6 +16,8 @@ use std::ffi::OsString;
 
 use clap::FromArgMatches;
 use pervade::{Error, Result};
+
+pub use crate::commands::demo::digits;
 
 use crate::args::Cli;
 use crate::console::Console;

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::{interrupt, words};
 
+/// The bar moves at most this often.
+const BETWEEN_MOVES: Duration = Duration::from_millis(100);
 /// Plain lines come at most this often.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,7 @@ pub(crate) struct Progress<'c> {
     started: Instant,
     last_save: Instant,
     last_line: Instant,
+    last_move: Instant,
     stage: Option<Running>,
     bar: Option<ProgressBar>,
     told_to_stop: bool,
@@ -97,6 +100,7 @@ impl<'c> Progress<'c> {
             started,
             last_save: now,
             last_line: now,
+            last_move: now,
             stage: None,
             bar: None,
             told_to_stop: false,
@@ -218,7 +222,11 @@ impl<'c> Progress<'c> {
     }
 
     fn write_log(&mut self, event: &Event<'_>) {
-        let Some(Value::Object(mut entry)) = described(event) else { return };
+        // Steps and signs of life are too many to keep.
+        if matches!(self.log, Log::None) || matches!(event, Event::Steps { .. } | Event::Working) {
+            return;
+        }
+        let Value::Object(mut entry) = event.described() else { return };
         let seconds = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         entry.insert("seconds".to_string(), json!(seconds));
         // A full disk must not end a run of hours for its log.
@@ -253,9 +261,13 @@ impl Observer for Progress<'_> {
                 self.begin(restart, stage, phase, epochs, done, steps);
             }
             Event::Steps { done } => {
-                self.show(done);
+                if self.last_move.elapsed() >= BETWEEN_MOVES {
+                    self.last_move = Instant::now();
+                    self.show(done);
+                }
                 return self.during_epoch();
             }
+            Event::Working => return self.during_epoch(),
             Event::Pretrained(_, epoch) => {
                 self.epoch_ended(epoch.epoch, format!("loss {:.3}", epoch.loss));
                 return self.after_epoch();
@@ -306,27 +318,4 @@ fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(200));
     bar.reset_eta();
     bar
-}
-
-/// An event as the log keeps it; steps are too many to keep.
-fn described(event: &Event<'_>) -> Option<Value> {
-    Some(match event {
-        Event::StageStarted { restart, stage, phase, epochs, done, .. } => {
-            json!({"event": "stage-started", "restart": restart, "stage": stage, "phase": phase, "epochs": epochs, "done": done})
-        }
-        Event::Steps { .. } => return None,
-        Event::Pretrained(restart, epoch) => {
-            json!({"event": "pretrained", "restart": restart, "phase": epoch.phase, "epoch": epoch.epoch, "loss": epoch.loss})
-        }
-        Event::Trained(restart, epoch) => json!({
-            "event": "trained", "restart": restart, "epoch": epoch.epoch, "elbo": epoch.elbo,
-            "terms": epoch.terms, "learning_rate": epoch.learning_rate
-        }),
-        Event::Scored(restart, scores) => json!({"event": "scored", "restart": restart, "scores": scores}),
-        Event::StageEnded { restart, stage } => {
-            json!({"event": "stage-ended", "restart": restart, "stage": stage})
-        }
-        Event::Remark(restart, text) => json!({"event": "remark", "restart": restart, "text": text}),
-        Event::Saved => json!({"event": "saved"}),
-    })
 }

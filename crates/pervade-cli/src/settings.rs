@@ -131,28 +131,19 @@ impl SettingFlags {
     /// The settings: recipe, then file, then flags.
     pub(crate) fn resolve(&self, config: Option<&Path>) -> Result<Settings> {
         let flags = typed(self)?;
-        let file = config.map(read_config).transpose()?.unwrap_or_default();
-        let wanted = |key: &str| flags.get(key).or_else(|| file.get(key)).cloned();
-        let place = config.map(|path| path.display().to_string()).unwrap_or_default();
-        let recipe = match wanted("recipe") {
-            Some(name) => serde_json::from_value(name).map_err(|e| bad_key(&place, "recipe", &e))?,
-            None => Recipe::Robust,
-        };
-        let clusters = wanted("clusters").ok_or_else(|| {
-            Error::setting("clusters", "missing", "must be a whole number of at least 2, or `auto`")
-                .with_hint("add `--clusters 10`, or `--clusters auto` to find the number")
-        })?;
-        let clusters = serde_json::from_value(clusters).map_err(|e| bad_key(&place, "clusters", &e))?;
-        let mut layers = typed(&Settings::recipe(recipe, clusters))?;
-        // Key by key, so that the message about one of the wrong type names it.
-        for (key, value) in file {
-            layers.insert(key.clone(), value);
-            serde_json::from_value::<Settings>(Value::Object(layers.clone()))
-                .map_err(|e| bad_key(&place, &key, &e))?;
+        let mut keys = config.map(read_config).transpose()?.unwrap_or_default();
+        keys.extend(flags);
+        if !keys.contains_key("clusters") {
+            let must = "must be a whole number of at least 1, or `auto`";
+            return Err(Error::setting("clusters", "missing", must)
+                .with_hint("add `--clusters 10`, or `--clusters auto` to find the number"));
         }
-        layers.extend(flags);
-        serde_json::from_value(Value::Object(layers))
-            .map_err(|e| Error::setting("flags", e, "cannot be used"))
+        // A flag of the wrong type never gets here: what cannot be used stands in the file.
+        Settings::from_keys(keys).map_err(|error| match config {
+            Some(path) => Error::data(path.display(), format!("key {error}"))
+                .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`"),
+            None => error,
+        })
     }
 }
 
@@ -170,11 +161,6 @@ fn read_config(path: &Path) -> Result<Map<String, Value>> {
     let keys: Map<String, Value> = toml::from_str(&text)
         .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
     Ok(keys.into_iter().map(|(key, value)| (key.replace('-', "_"), value)).collect())
-}
-
-fn bad_key(place: &str, key: &str, error: &serde_json::Error) -> Error {
-    Error::data(place, format!("key `{key}`: {error}"))
-        .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`")
 }
 
 /// Adds to the help of every setting what it is when nothing is typed.

@@ -110,7 +110,6 @@ fn data_without_clusters_are_refused() {
     refused(&place, "one.csv", &[], "only 1 row");
     refused(&place, "one.csv", &["-k", "auto"], "only 1 row");
     refused(&place, "good.csv", &["-k", "0"], "`clusters` is 0");
-    refused(&place, "good.csv", &["-k", "1"], "`clusters` is 1");
     refused(&place, "good.csv", &["-k", "201"], "`clusters` is 201, but the data have only 200 rows");
     for name in ["negative.npy", "above.npy"] {
         refused(&place, name, &["--likelihood", "bernoulli", "--prepare", "none"], "outside [0, 1]");

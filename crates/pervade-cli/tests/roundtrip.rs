@@ -135,7 +135,7 @@ fn settings_come_from_a_file_and_flags_override_it() {
     assert_eq!((&settings["clusters"], &settings["seed"]), (&4.into(), &5.into()));
     place.write("run.toml", "clusters = 4\ncolour = 1\n");
     let ran = place.run(&fit);
-    assert!(ran.status == 2 && ran.stderr.contains("key `colour`: unknown field"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("key `colour` is 1, unknown field"), "{}", ran.stderr);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::compute::{Gamma, Likelihood};
 use crate::data::{Dataset, Preparation, PrepareKind, Values};
@@ -108,7 +109,7 @@ impl FromStr for Clusters {
         if text == "auto" {
             return Ok(Clusters::Auto);
         }
-        let must = "must be a whole number of at least 2, or `auto`";
+        let must = "must be a whole number of at least 1, or `auto`";
         text.parse().map(Clusters::Fixed).map_err(|_| Error::setting("clusters", format!("`{text}`"), must))
     }
 }
@@ -255,6 +256,26 @@ impl Settings {
         }
     }
 
+    /// The recipe's values with `keys` in their place: what a configuration file, the flags of the
+    /// command and another language's arguments all come to. The first key that cannot be used is named.
+    pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
+        let recipe = keys.get("recipe").map_or(Ok(Recipe::Robust), |value| typed("recipe", value))?;
+        let clusters = keys.get("clusters").ok_or_else(|| {
+            Error::setting("clusters", "missing", "must be a whole number of at least 1, or `auto`")
+        })?;
+        let start = Self::recipe(recipe, typed("clusters", clusters)?);
+        let Ok(Value::Object(mut layers)) = serde_json::to_value(&start) else {
+            unreachable!("settings are a table of plain values")
+        };
+        let mut settings = start;
+        for (key, value) in keys {
+            layers.insert(key.clone(), value.clone());
+            settings = serde_json::from_value(Value::Object(layers.clone()))
+                .map_err(|e| Error::setting(&key, &value, e.to_string()))?;
+        }
+        Ok(settings)
+    }
+
     /// Checks every value, alone and against the data, and fills in what was left open.
     pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
         self.check_ranges()?;
@@ -330,7 +351,7 @@ impl Settings {
             }
             Clusters::Auto => Ok(None),
             Clusters::Fixed(k) => {
-                at_least("clusters", k, 2)?;
+                at_least("clusters", k, 1)?;
                 if k > n {
                     let must = format!("but the data have only {n} rows");
                     return Err(Error::setting("clusters", k, must).with_hint("ask for fewer clusters"));
@@ -406,6 +427,11 @@ fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     let widest = spreads.iter().copied().fold(0.0, f64::max);
     let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
     if familiar { PrepareKind::None } else { PrepareKind::Standardise }
+}
+
+/// A value of the type that its setting has.
+fn typed<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
+    T::deserialize(value).map_err(|e| Error::setting(name, value, e.to_string()))
 }
 
 fn at_least(name: &str, value: usize, least: usize) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
-use crate::train::{Observer, Pack, Run, Stage, pretrain, start_mixture, train};
+use crate::train::{Observer, Pack, Run, Stage, ask, pretrain, start_mixture, train};
 use crate::{Error, Result};
 
 /// What a fit gives.
@@ -81,7 +81,7 @@ pub fn fit<D: Device>(
         }
         checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
     }
-    choose(&run, checksum, finished)
+    choose(&run, checksum, finished, observer)
 }
 
 /// Clustering rows that are all the same has no answer.
@@ -100,7 +100,12 @@ fn check_rows_differ(data: &Dataset) -> Result<()> {
 }
 
 /// Keeps one restart by the label-free score that was asked for.
-fn choose<D: Device>(run: &Run<'_, D>, checksum: String, finished: Vec<(Finished, Vec<f32>)>) -> Result<Fit> {
+fn choose<D: Device>(
+    run: &Run<'_, D>,
+    checksum: String,
+    finished: Vec<(Finished, Vec<f32>)>,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
     let score = |record: &RestartRecord| match run.settings.settings.choose {
         Choice::Elbo => record.elbo().unwrap_or(f64::NEG_INFINITY),
         Choice::Modularity => record.kept_state().map_or(f64::NEG_INFINITY, |state| state.modularity),
@@ -109,11 +114,12 @@ fn choose<D: Device>(run: &Run<'_, D>, checksum: String, finished: Vec<(Finished
     let chosen = (1..restarts.len())
         .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
     let mut assignments = Vec::new();
+    let mut go_on = ask(observer, Stage::Joint, run.settings.epochs);
     let mut model = None;
     for (i, (done, values)) in finished.into_iter().enumerate() {
         let checksum = checksum.clone();
         let vade = Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, done);
-        assignments.push(vade.assign(run.device, run.data)?.clusters);
+        assignments.push(vade.assign_asking(run.device, run.data, &mut go_on)?.clusters);
         if i == chosen {
             model = Some(vade);
         }

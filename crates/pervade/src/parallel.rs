@@ -4,6 +4,9 @@
 use rayon::prelude::*;
 use std::ops::Range;
 
+/// Asked between the pieces of long work, several times a second; an error ends the work.
+pub(crate) type Ask<'a> = &'a mut dyn FnMut() -> crate::Result<()>;
+
 /// Small enough to share out evenly, large enough that starting a chunk costs nothing.
 const MIN_CHUNK_ROWS: usize = 512;
 /// Bounds what is held at once when every chunk returns a table.

@@ -93,7 +93,7 @@ fn affine_cases() -> Vec<Case> {
 }
 
 /// Sparse rows with an empty one among them.
-fn sparse(n_rows: usize, d: usize) -> Dataset {
+fn sparse(n_rows: usize, d: usize) -> Dataset<'static> {
     let (mut starts, mut columns) = (vec![0], Vec::new());
     for row in 0..n_rows {
         columns.extend((0..d as u32).filter(|c| row != 1 && (*c as usize * 7 + row).is_multiple_of(3)));

@@ -12,7 +12,7 @@ use pervade::train::checkpoint::Checkpoints;
 use pervade::train::{Control, Event, Observer, Silent};
 use pervade::{Error, Result, fit};
 
-fn data() -> Dataset {
+fn data() -> Dataset<'static> {
     Dataset::from_rows(300, 8, planted(300, 8, 3).0).unwrap()
 }
 

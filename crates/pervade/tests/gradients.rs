@@ -77,7 +77,7 @@ fn affine_weights_bias_and_input() {
 }
 
 /// The same table dense and as sparse rows: two thirds of the entries are zero, row 2 all of them.
-fn dense_and_sparse(n_rows: usize, d: usize) -> [Dataset; 2] {
+fn dense_and_sparse(n_rows: usize, d: usize) -> [Dataset<'static>; 2] {
     let mut dense = random(n_rows * d, 6);
     let absent = |i: usize| !i.is_multiple_of(3) || i / d == 2;
     dense.iter_mut().enumerate().filter(|(i, _)| absent(*i)).for_each(|(_, x)| *x = 0.0);

@@ -21,7 +21,7 @@ fn rows() -> Vec<f32> {
     planted(ROWS, COLUMNS, 3).0
 }
 
-fn dataset(values: Vec<f32>) -> Dataset {
+fn dataset(values: Vec<f32>) -> Dataset<'static> {
     Dataset::from_rows(values.len() / COLUMNS, COLUMNS, values).unwrap()
 }
 

@@ -18,7 +18,7 @@ const ROWS: usize = 6;
 const COLUMNS: usize = 12;
 
 /// The rows of a case, and the settings of the oracle's small networks.
-fn given(oracle: &Oracle, case: &str, likelihood: &str, gamma: Gamma) -> (Dataset, Settings) {
+fn given(oracle: &Oracle, case: &str, likelihood: &str, gamma: Gamma) -> (Dataset<'static>, Settings) {
     let data = Dataset::from_rows(ROWS, COLUMNS, oracle.f32(&format!("{case}/x"))).unwrap();
     let settings = Settings {
         components: Some(5),

@@ -69,7 +69,7 @@ fn documents() -> (Vec<f32>, Vec<u32>) {
     ((0..ROWS * 12).map(|i| word(i / 12, i % 12)).collect(), labels)
 }
 
-fn sparse(values: &[f32], n_columns: usize) -> Dataset {
+fn sparse(values: &[f32], n_columns: usize) -> Dataset<'static> {
     let (mut starts, mut columns, mut entries) = (vec![0], Vec::new(), Vec::new());
     for row in values.chunks(n_columns) {
         for (column, &x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
@@ -82,7 +82,7 @@ fn sparse(values: &[f32], n_columns: usize) -> Dataset {
     Dataset::new(values.len() / n_columns, n_columns, Values::Csr(csr), "sparse rows").unwrap()
 }
 
-fn dense(values: &[f32], n_columns: usize) -> Dataset {
+fn dense(values: &[f32], n_columns: usize) -> Dataset<'static> {
     Dataset::from_rows(values.len() / n_columns, n_columns, values.to_vec()).unwrap()
 }
 

@@ -14,7 +14,7 @@ use pervade::data::{Dataset, ImageShape};
 use pervade::model::Vade;
 use safetensors::SafeTensors;
 
-fn data() -> Dataset {
+fn data() -> Dataset<'static> {
     let image = ImageShape { height: 2, width: 3, channels: 1 };
     Dataset::from_rows(200, 6, planted(200, 6, 2).0).unwrap().with_image(image)
 }

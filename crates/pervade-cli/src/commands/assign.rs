@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pervade::data::{Assignments, Rows};
-use pervade::{Result, metrics};
+use pervade::{Result, metrics, on_device};
 use serde_json::json;
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
-use crate::device::on_device;
 use crate::{Outcome, outputs, words};
 
 /// Assign every row to its most probable cluster

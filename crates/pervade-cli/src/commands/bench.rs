@@ -8,13 +8,12 @@ use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
 use pervade::train::{JointStep, Pack, Run};
-use pervade::{Error, Result};
+use pervade::{Error, Result, on_device};
 use serde::Serialize;
 
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::on_device;
 use crate::words;
 
 /// Time the parts of pervade on this machine
@@ -176,7 +175,7 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
 }
 
 /// Uniform random rows in [0, 1].
-fn uniform_rows(n_rows: usize, n_columns: usize) -> Result<Dataset> {
+fn uniform_rows(n_rows: usize, n_columns: usize) -> Result<Dataset<'static>> {
     let key = Key::new(0, Stream::Sample, 0);
     let values = (0..n_rows * n_columns).map(|i| key.uniform(i as u64, 0, 0) as f32).collect();
     Dataset::from_rows(n_rows, n_columns, values)

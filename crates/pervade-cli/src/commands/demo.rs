@@ -10,12 +10,11 @@ use pervade::data::{
     Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
 };
 use pervade::metrics::Contingency;
-use pervade::{Error, Fit, Result};
+use pervade::{Error, Fit, Result, on_device};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::on_device;
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
@@ -91,8 +90,8 @@ fn settings(seed: u64) -> Settings {
     Settings { seed, hidden: vec![100, 100, 400], restarts: 3, ..recipe }
 }
 
-/// The embedded digits and their labels.
-fn digits() -> Result<(Dataset, Labels)> {
+/// The digits that the program carries with it, 8 x 8 pixels from 0 to 16 each, and their labels.
+pub fn digits() -> Result<(Dataset<'static>, Labels)> {
     let table = read_bytes(DIGITS, "csv", &ReadOptions::with_labels("column:last")?)?;
     let labels = table.labels.ok_or_else(|| Error::data("embedded digits", "the labels are missing"))?;
     Ok((table.data.with_image(SHAPE), labels))

@@ -3,12 +3,11 @@
 use clap::Args;
 use pervade::data::Labels;
 use pervade::metrics::{self, Contingency};
-use pervade::{Error, Result};
+use pervade::{Error, Result, on_device};
 use serde_json::{Value, json};
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
-use crate::device::on_device;
 use crate::report::LabelScores;
 use crate::{Outcome, words};
 

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pervade::compute::Device;
+use pervade::compute::{AnyDevice, Device};
 use pervade::config::CheckedSettings;
 use pervade::data::{Dataset, Table};
 use pervade::train::checkpoint::Checkpoints;
-use pervade::{Error, Fit, Result};
+use pervade::{Error, Fit, Result, on_device};
 
 use crate::args::{Common, ReadArgs};
 use crate::console::Console;
-use crate::device::{AnyDevice, on_device};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, SettingFlags};

@@ -6,12 +6,11 @@ use clap::Args;
 use pervade::compute::Device;
 use pervade::data::{Assignments, OutputFormat, Rows, check_writable};
 use pervade::model::{Generated, Vade};
-use pervade::{Error, Result};
+use pervade::{Error, Result, on_device};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::on_device;
 use crate::picture::{self, Tone};
 use crate::{Outcome, outputs, words};
 

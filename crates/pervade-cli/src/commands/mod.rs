@@ -14,13 +14,13 @@ pub(crate) mod rows;
 use std::ffi::OsString;
 
 use pervade::Result;
+use pervade::compute::AnyDevice;
 use pervade::data::Table;
 use pervade::model::Vade;
 
 use crate::Outcome;
 use crate::args::{Cli, Command, Common, ModelAndData};
 use crate::console::Console;
-use crate::device::AnyDevice;
 
 /// Runs the command that was typed.
 pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Outcome> {

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::Result;
 use pervade::data::Rows;
+use pervade::{Result, on_device};
 use serde_json::json;
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
-use crate::device::on_device;
 use crate::{Outcome, outputs, words};
 
 /// Map every row to its latent mean, a small vector that distances and plots work well on

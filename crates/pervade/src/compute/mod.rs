@@ -4,6 +4,7 @@
 //! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns],
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
+mod any;
 mod components;
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -16,6 +17,7 @@ mod params;
 
 use std::ops::Range;
 
+pub use any::AnyDevice;
 pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
@@ -235,7 +237,7 @@ pub trait Device: Sync {
     ) -> Result<()>;
 
     /// Makes the data set available to `gather`.
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<Self::Rows<'a>>;
     /// Room for `n_rows` rows a restart.
     fn batch(&self, rows: &Self::Rows<'_>, restarts: usize, n_rows: usize) -> Result<Self::Batch>;
     /// Picks rows, prepares them and leaves them in `batch`.
@@ -386,5 +388,12 @@ pub trait Device: Sync {
     /// For each of `rows` the `n_neighbours` others (places in `rows`) at the least Euclidean distance, nearest
     /// first; of equally near ones the smaller first. Sums of squared differences in single precision,
     /// column after column, without fused operations: the same on every device. [n, k], with k < n.
-    fn neighbours(&self, points: &Self::Points<'_>, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>>;
+    /// An error of `ask`, which long work calls several times a second, ends it.
+    fn neighbours(
+        &self,
+        points: &Self::Points<'_>,
+        rows: &[u32],
+        n_neighbours: usize,
+        ask: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u32>>;
 }

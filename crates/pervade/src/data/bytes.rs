@@ -18,7 +18,7 @@ const MOST_DEFLATE: u64 = 1032;
 const BLOCK: usize = 1 << 20;
 
 /// The bytes of a file: mapped where that is possible, else read (pipes, empty files).
-pub(super) fn of_file(path: &Path) -> Result<Array<u8>> {
+pub(super) fn of_file(path: &Path) -> Result<Array<'static, u8>> {
     let fail = |e| Error::io("read", path, e);
     let about = fs::metadata(path).map_err(fail)?;
     if about.is_file()

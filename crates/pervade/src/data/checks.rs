@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::dataset::{Dataset, Values};
 use crate::{Error, Result};
 
-impl Dataset {
+impl Dataset<'_> {
     /// Smallest and largest value; absent entries of sparse rows count as zero.
     pub fn range(&self) -> (f64, f64) {
         fn of(values: impl Iterator<Item = f64>) -> (f64, f64) {

@@ -1,6 +1,6 @@
 //! Rows without labels, in the type they came in.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use half::f16;
 
@@ -8,11 +8,13 @@ use crate::compute::Mapped;
 use crate::{Error, Result};
 
 /// An N x D table. There is no place for labels in it.
+///
+/// Its numbers are its own, lie in a mapped file, or are lent for `'d` by whoever holds them.
 #[derive(Debug)]
-pub struct Dataset {
+pub struct Dataset<'d> {
     n_rows: usize,
     n_columns: usize,
-    values: Values,
+    values: Values<'d>,
     column_names: Option<Vec<String>>,
     image: Option<ImageShape>,
     source: String,
@@ -20,42 +22,51 @@ pub struct Dataset {
 
 /// The numbers of a table, row by row, in the type they were stored in.
 #[derive(Debug)]
-pub enum Values {
+pub enum Values<'d> {
     /// Bytes; images mostly.
-    U8(Array<u8>),
+    U8(Array<'d, u8>),
     /// Half precision.
-    F16(Array<f16>),
+    F16(Array<'d, f16>),
     /// Single precision.
-    F32(Array<f32>),
+    F32(Array<'d, f32>),
     /// Double precision; used as single when batches are made.
-    F64(Array<f64>),
+    F64(Array<'d, f64>),
     /// Sparse rows.
     Csr(Csr),
 }
 
-/// Numbers that are owned or that lie in a mapped file.
+/// Numbers that are owned, that lie in a mapped file, or that someone else holds.
 #[derive(Debug)]
-pub enum Array<T> {
+pub enum Array<'d, T> {
     /// In memory.
     Owned(Vec<T>),
     /// In a file mapped into memory.
     Mapped(Mapped<T>),
+    /// In memory of the caller, such as another language's array.
+    Borrowed(&'d [T]),
 }
 
-impl<T: bytemuck::Pod> Deref for Array<T> {
+impl<T: bytemuck::Pod> Deref for Array<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         match self {
             Array::Owned(values) => values,
             Array::Mapped(mapped) => mapped.as_slice(),
+            Array::Borrowed(values) => values,
         }
     }
 }
 
-impl<T> From<Vec<T>> for Array<T> {
+impl<T> From<Vec<T>> for Array<'_, T> {
     fn from(values: Vec<T>) -> Self {
         Array::Owned(values)
+    }
+}
+
+impl<'d, T> From<&'d [T]> for Array<'d, T> {
+    fn from(values: &'d [T]) -> Self {
+        Array::Borrowed(values)
     }
 }
 
@@ -148,9 +159,19 @@ impl Csr {
     pub fn values(&self) -> &[f32] {
         &self.values
     }
+
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let starts = &self.starts[rows.start..=rows.end];
+        let entries = starts[0]..starts[rows.len()];
+        Self {
+            starts: starts.iter().map(|start| start - entries.start).collect(),
+            columns: self.columns[entries.clone()].to_vec(),
+            values: self.values[entries].to_vec(),
+        }
+    }
 }
 
-impl Values {
+impl Values<'_> {
     fn len(&self) -> Option<usize> {
         match self {
             Values::U8(v) => Some(v.len()),
@@ -162,9 +183,14 @@ impl Values {
     }
 }
 
-impl Dataset {
+impl<'d> Dataset<'d> {
     /// A table from its numbers. Every number must be finite; the first that is not is named.
-    pub fn new(n_rows: usize, n_columns: usize, values: Values, source: impl Into<String>) -> Result<Self> {
+    pub fn new(
+        n_rows: usize,
+        n_columns: usize,
+        values: Values<'d>,
+        source: impl Into<String>,
+    ) -> Result<Self> {
         Self::named(n_rows, n_columns, values, source.into(), None)
     }
 
@@ -172,7 +198,7 @@ impl Dataset {
     pub(super) fn named(
         n_rows: usize,
         n_columns: usize,
-        values: Values,
+        values: Values<'d>,
         source: String,
         column_names: Option<Vec<String>>,
     ) -> Result<Self> {
@@ -216,6 +242,26 @@ impl Dataset {
         self
     }
 
+    /// Some of the rows, as a table of their own: dense ones are borrowed, sparse ones copied.
+    pub fn slice(&self, rows: Range<usize>) -> Dataset<'_> {
+        let numbers = rows.start * self.n_columns..rows.end * self.n_columns;
+        let values = match &self.values {
+            Values::U8(v) => Values::U8(v[numbers].into()),
+            Values::F16(v) => Values::F16(v[numbers].into()),
+            Values::F32(v) => Values::F32(v[numbers].into()),
+            Values::F64(v) => Values::F64(v[numbers].into()),
+            Values::Csr(csr) => Values::Csr(csr.slice(rows.clone())),
+        };
+        Dataset {
+            n_rows: rows.len(),
+            n_columns: self.n_columns,
+            values,
+            column_names: self.column_names.clone(),
+            image: self.image,
+            source: self.source.clone(),
+        }
+    }
+
     /// Number of rows, N.
     pub fn n_rows(&self) -> usize {
         self.n_rows
@@ -227,7 +273,7 @@ impl Dataset {
     }
 
     /// The numbers.
-    pub fn values(&self) -> &Values {
+    pub fn values(&self) -> &Values<'d> {
         &self.values
     }
 

@@ -31,7 +31,7 @@ pub(super) enum Element {
 #[derive(Debug)]
 pub(super) enum Items {
     /// Types that tables keep.
-    Values(Values),
+    Values(Values<'static>),
     /// Every other whole-number type: labels, indices, counts.
     Integers(Vec<i64>),
     /// Words; labels only.
@@ -104,7 +104,7 @@ fn whole<T: Swap>(source: &mut Source, n: usize, swap: bool, widen: fn(T) -> i64
 
 impl Items {
     /// Numbers of a type that tables keep: whole numbers become f32, or f64 where f32 would round.
-    pub(super) fn into_values(self, place: &str) -> Result<Values> {
+    pub(super) fn into_values(self, place: &str) -> Result<Values<'static>> {
         match self {
             Items::Values(values) => Ok(values),
             Items::Integers(v) if v.iter().all(|&x| x as f32 as i64 == x && x != i64::MAX) => {
@@ -173,7 +173,7 @@ impl NdArray {
 
     /// Rows of a table: one row for every step of the first axis. Three axes are grey pictures;
     /// four are pictures whose channels come last or second.
-    pub(super) fn into_dataset(self, place: &str) -> Result<Dataset> {
+    pub(super) fn into_dataset(self, place: &str) -> Result<Dataset<'static>> {
         let Self { shape, items } = self;
         if shape.contains(&0) {
             return Err(Error::data(place, format!("the array of shape {shape:?} is empty")));

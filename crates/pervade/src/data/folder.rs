@@ -46,7 +46,7 @@ pub(super) fn sorted_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// An IDX file of the folder.
 struct Part {
-    bytes: Array<u8>,
+    bytes: Array<'static, u8>,
     place: String,
     name: String,
     shape: Vec<usize>,

@@ -114,7 +114,7 @@ impl<'a> Mat<'a> {
         }
     }
 
-    fn table(&self, index: usize) -> Result<Dataset> {
+    fn table(&self, index: usize) -> Result<Dataset<'static>> {
         let place = self.place_of(index);
         let body = self.body(index)?;
         let mut parts = Elements { bytes: &body, big_endian: self.big_endian };
@@ -169,7 +169,7 @@ impl Head {
         Ok(NdArray::from_fortran(shape, items))
     }
 
-    fn sparse(&self, mut parts: Elements, place: &str) -> Result<Dataset> {
+    fn sparse(&self, mut parts: Elements, place: &str) -> Result<Dataset<'static>> {
         self.refuse_complex(place)?;
         let &[n_rows, n_columns] = self.entry.shape.as_slice() else {
             return Err(Error::data(

@@ -110,7 +110,7 @@ impl<'a> Npz<'a> {
     }
 
     /// A matrix saved by `scipy.sparse.save_npz`.
-    fn sparse_table(&mut self) -> Result<Dataset> {
+    fn sparse_table(&mut self) -> Result<Dataset<'static>> {
         let place = self.place.clone();
         let at = |name: &str| format!("{place}, array {name}");
         let shape: Vec<usize> = self.named("shape")?.items.into_indices(&at("shape"))?;

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Table {
     /// The rows.
-    pub data: Dataset,
+    pub data: Dataset<'static>,
     /// The labels that [`ReadOptions::labels`] named; for scoring only.
     pub labels: Option<Labels>,
 }

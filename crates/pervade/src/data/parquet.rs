@@ -188,7 +188,7 @@ impl Rows {
         Ok(())
     }
 
-    fn into_values(self, place: &str) -> Result<Values> {
+    fn into_values(self, place: &str) -> Result<Values<'static>> {
         match self.kind {
             Kind::Bytes => Ok(Values::U8(self.bytes.into())),
             Kind::Singles => Ok(Values::F32(self.singles.into())),

@@ -331,11 +331,11 @@ fn for_each_entry(data: &Dataset, mut visit: impl FnMut(usize, f64)) {
 mod tests {
     use super::*;
 
-    fn table(d: usize, values: &[f32]) -> Dataset {
+    fn table(d: usize, values: &[f32]) -> Dataset<'static> {
         Dataset::from_rows(values.len() / d, d, values.to_vec()).unwrap()
     }
 
-    fn sparse(values: [f32; 3]) -> Dataset {
+    fn sparse(values: [f32; 3]) -> Dataset<'static> {
         let csr = Csr::new(vec![0, 2, 2, 3], vec![0, 2, 1], values.to_vec(), 3).unwrap();
         Dataset::new(3, 3, Values::Csr(csr), "sparse").unwrap()
     }

@@ -1,6 +1,7 @@
 //! The exact k-nearest-neighbour graph.
 
 use crate::compute::Device;
+use crate::parallel::Ask;
 use crate::rows::{check_latents, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -48,6 +49,18 @@ impl Graph {
         options: &GraphOptions,
         key: Key,
     ) -> Result<Self> {
+        Self::build_asking(device, latents, n_latent, options, key, &mut || Ok(()))
+    }
+
+    /// The same, asking now and then whether to go on.
+    pub(crate) fn build_asking<D: Device>(
+        device: &D,
+        latents: &[f32],
+        n_latent: usize,
+        options: &GraphOptions,
+        key: Key,
+        ask: Ask<'_>,
+    ) -> Result<Self> {
         let n_rows = check_latents(latents, n_latent)?;
         if options.neighbours == 0 {
             return Err(Error::setting("neighbours", 0, "must be at least 1"));
@@ -66,7 +79,7 @@ impl Graph {
         }
         let rows = sample_rows(n_rows, n_nodes, key);
         let n_neighbours = options.neighbours.min(n_nodes - 1);
-        let neighbours = device.neighbours(&device.points(latents, n_latent)?, &rows, n_neighbours)?;
+        let neighbours = device.neighbours(&device.points(latents, n_latent)?, &rows, n_neighbours, ask)?;
         Ok(Self { rows, neighbours, n_neighbours })
     }
 }

@@ -3,7 +3,7 @@
 use super::DiagonalMixture;
 use super::kmeans::{check_components, column_means, lloyd};
 use crate::compute::{Device, Moments};
-use crate::parallel::map_chunks;
+use crate::parallel::{Ask, map_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -64,6 +64,18 @@ pub fn fit<D: Device>(
     options: &EmOptions,
     key: Key,
 ) -> Result<EmFit> {
+    fit_asking(device, latents, n_latent, options, key, &mut || Ok(()))
+}
+
+/// The same, asking before each iteration whether to go on.
+pub(crate) fn fit_asking<D: Device>(
+    device: &D,
+    latents: &[f32],
+    n_latent: usize,
+    options: &EmOptions,
+    key: Key,
+    ask: Ask<'_>,
+) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("components", options.components, n_rows)?;
     if options.restarts == 0 {
@@ -73,7 +85,8 @@ pub fn fit<D: Device>(
     let mut points = device.points(latents, n_latent)?;
     let mut best: Option<EmFit> = None;
     for restart in 0..options.restarts {
-        let start = lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart)?;
+        let start =
+            lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart, ask)?;
         let previous = DiagonalMixture {
             log_weights: vec![0.0; options.components],
             means: start.centres,
@@ -82,7 +95,7 @@ pub fn fit<D: Device>(
             n_latent,
         };
         let start = maximise(&start.moments, previous, &scale);
-        let fit = EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale)? };
+        let fit = EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale, ask)? };
         if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
             best = Some(fit);
         }
@@ -103,7 +116,7 @@ pub fn improve<D: Device>(
     let n_rows = check_latents(latents, start.n_latent)?;
     let scale = Scale::of(latents, start.n_latent);
     let mut points = device.points(latents, start.n_latent)?;
-    iterate(device, &mut points, n_rows, start, options, &scale)
+    iterate(device, &mut points, n_rows, start, options, &scale, &mut || Ok(()))
 }
 
 /// Where the latents lie and how far they spread.
@@ -137,10 +150,12 @@ fn iterate<D: Device>(
     mut mixture: DiagonalMixture,
     options: &EmOptions,
     scale: &Scale,
+    ask: Ask<'_>,
 ) -> Result<EmFit> {
     mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
     let mut trace = Vec::with_capacity(options.max_iterations + 1);
     loop {
+        ask()?;
         let (moments, log_density) = device.expect(points, &mixture.components(&scale.centre))?;
         let log_likelihood = log_density / n_rows as f64;
         let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);

@@ -4,7 +4,7 @@
 //! its arithmetic.
 
 use crate::compute::{Components, Device, Moments};
-use crate::parallel::map_chunks;
+use crate::parallel::{Ask, map_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -47,7 +47,7 @@ pub fn kmeans<D: Device>(
     let centre = column_means(latents, n_latent);
     let mut points = device.points(latents, n_latent)?;
     let Lloyd { centres, iterations, .. } =
-        lloyd(device, &mut points, latents, &centre, n_clusters, key, restart)?;
+        lloyd(device, &mut points, latents, &centre, n_clusters, key, restart, &mut || Ok(()))?;
     let (assignment, square_distances) = device.assigned(&points)?;
     Ok(KMeans { centres, assignment, inertia: square_distances.iter().sum(), iterations })
 }
@@ -95,12 +95,14 @@ pub(super) fn lloyd<D: Device>(
     n_clusters: usize,
     key: Key,
     restart: usize,
+    ask: Ask<'_>,
 ) -> Result<Lloyd> {
     let n_latent = centre.len();
     let mut centres = plus_plus_start(device, points, latents, n_latent, n_clusters, key, restart)?;
     let mut iterations = 0;
     loop {
         iterations += 1;
+        ask()?;
         // With unit variances and no constant the log joint is minus half the squared distance.
         let components = Components::new(&vec![0.0; n_clusters], &centres, |_| 1.0, centre);
         let (moments, moved) = device.assign(points, &components)?;

@@ -8,5 +8,6 @@ mod em;
 mod kmeans;
 
 pub use diagonal::DiagonalMixture;
+pub(crate) use em::fit_asking;
 pub use em::{EmFit, EmOptions, fit, improve};
 pub use kmeans::{KMeans, kmeans};

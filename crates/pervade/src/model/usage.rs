@@ -6,6 +6,7 @@ use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
 use crate::nn::Tape;
+use crate::parallel::Ask;
 use crate::seed::{Key, Stream};
 use crate::train::{Pass, blocks, cluster_probabilities};
 use crate::{Error, Result};
@@ -36,6 +37,16 @@ pub struct Generated {
 impl Vade {
     /// The cluster of each row: argmax of q(c|x) at the latent mean.
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
+        self.assign_asking(device, data, &mut || Ok(()))
+    }
+
+    /// The same, asking after each block of rows whether to go on.
+    pub(crate) fn assign_asking<D: Device>(
+        &self,
+        device: &D,
+        data: &Dataset,
+        ask: Ask<'_>,
+    ) -> Result<Assignments> {
         let (c, k) = (self.groups.len(), self.n_clusters());
         let mut found = Assignments { clusters: Vec::new(), probabilities: Vec::new(), n_clusters: k };
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
@@ -44,7 +55,7 @@ impl Vade {
                 found.clusters.push(crate::train::argmax(&probabilities) as u32);
                 found.probabilities.extend(probabilities);
             }
-            Ok(())
+            ask()
         })?;
         Ok(found)
     }
@@ -147,8 +158,15 @@ impl Vade {
         blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit)
     }
 
-    /// Means of p(x|z) in the units of the data.
-    fn decode<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+    /// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`
+    pub fn decode<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+        if !latents.len().is_multiple_of(self.n_latents()) {
+            let problem = format!("{} values do not make rows of {}", latents.len(), self.n_latents());
+            return Err(Error::data("latents", problem));
+        }
         let d = self.n_columns();
         let outputs = self.outputs(device, latents)?;
         let width = self.metadata.likelihood.n_outputs(d);

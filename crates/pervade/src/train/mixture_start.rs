@@ -1,13 +1,13 @@
 //! Start the mixture on the latents of all rows: k-means++, EM, and the grouping of components.
 
 use super::Control;
-use super::observer::{Event, Observer, Stage};
+use super::observer::{Event, Observer, Stage, ask};
 use super::pass::latents;
 use super::run::{Pack, Run, Save, obey};
 use super::score::{keep_best, score_states};
 use crate::Result;
 use crate::compute::Device;
-use crate::mixture::{EmOptions, fit};
+use crate::mixture::{EmOptions, fit_asking};
 use crate::seed::Stream;
 
 /// Iterations of EM at the most, and the gain that ends it earlier.
@@ -31,9 +31,10 @@ pub fn start_mixture<D: Device>(
         done: 0,
         steps: 0,
     });
+    let mut go_on = ask(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
-    let mut latents = latents(run, &pack.params)?;
+    let mut latents = latents(run, &pack.params, &mut go_on)?;
     let options = EmOptions {
         components: settings.n_components,
         restarts: settings.settings.mixture_starts,
@@ -41,7 +42,7 @@ pub fn start_mixture<D: Device>(
         tolerance: EM_TOLERANCE,
     };
     for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
-        let mixture = fit(run.device, &latents[place], j, &options, key)?.mixture;
+        let mixture = fit_asking(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
         latents[place] = Vec::new();
         let slots = run.architecture.mixture;
         let base = place * pack.params.stride;
@@ -56,6 +57,7 @@ pub fn start_mixture<D: Device>(
             run.device.write(&mut pack.params.values, base + slot.offset, &values)?;
         }
     }
+    drop(go_on);
     let scored = score_states(run, pack, observer)?;
     keep_best(run, pack, scored, observer)?;
     pack.state.stage = Stage::Joint;

@@ -11,6 +11,7 @@ mod score;
 
 pub use joint::{JointStep, train};
 pub use mixture_start::start_mixture;
+pub(crate) use observer::ask;
 pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
 pub use pass::{Pass, for_each_block};

@@ -1,6 +1,9 @@
 //! Training tells what happens as events; who listens prints, logs, draws a bar, or asks to stop.
 
+use serde_json::{Value, json};
+
 use crate::record::{JointEpoch, PretrainEpoch, StateScores};
+use crate::{Error, Result};
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -43,11 +46,14 @@ pub enum Event<'a> {
         /// Steps of one epoch.
         steps: usize,
     },
-    /// Steps were taken (a few times an epoch at the most).
+    /// A step was taken. This comes a hundred times a second and more: a listener that draws or
+    /// calls another language does so now and then.
     Steps {
         /// Steps done in this epoch.
         done: usize,
     },
+    /// Something that has no steps is under way; sent several times a second.
+    Working,
     /// An epoch of pretraining ended.
     Pretrained(usize, &'a PretrainEpoch),
     /// An epoch of joint training ended.
@@ -67,6 +73,36 @@ pub enum Event<'a> {
     Saved,
 }
 
+impl Event<'_> {
+    /// The event as plain data: a line of the command's log, a dictionary of Python.
+    pub fn described(&self) -> Value {
+        match self {
+            Event::StageStarted { restart, stage, phase, epochs, done, steps } => json!({
+                "event": "stage-started", "restart": restart, "stage": stage, "phase": phase,
+                "epochs": epochs, "done": done, "steps": steps
+            }),
+            Event::Steps { done } => json!({"event": "steps", "done": done}),
+            Event::Working => json!({"event": "working"}),
+            Event::Pretrained(restart, epoch) => json!({
+                "event": "pretrained", "restart": restart, "phase": epoch.phase, "epoch": epoch.epoch,
+                "loss": epoch.loss
+            }),
+            Event::Trained(restart, epoch) => json!({
+                "event": "trained", "restart": restart, "epoch": epoch.epoch, "elbo": epoch.elbo,
+                "terms": epoch.terms, "learning_rate": epoch.learning_rate
+            }),
+            Event::Scored(restart, scores) => {
+                json!({"event": "scored", "restart": restart, "scores": scores})
+            }
+            Event::StageEnded { restart, stage } => {
+                json!({"event": "stage-ended", "restart": restart, "stage": stage})
+            }
+            Event::Remark(restart, text) => json!({"event": "remark", "restart": restart, "text": text}),
+            Event::Saved => json!({"event": "saved"}),
+        }
+    }
+}
+
 /// What the listener wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -78,10 +114,19 @@ pub enum Control {
     Stop,
 }
 
-/// A listener. The answer counts after an epoch and after [`Event::Steps`] (where only `Stop` does).
+/// A listener. The answer counts after an epoch, and after [`Event::Steps`] and [`Event::Working`],
+/// where only `Stop` does.
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>) -> Control;
+}
+
+/// Asks the listener in the middle of work that has no steps; an error is its wish to stop.
+pub(crate) fn ask(observer: &mut dyn Observer, stage: Stage, epoch: usize) -> impl FnMut() -> Result<()> {
+    move || match observer.event(&Event::Working) {
+        Control::Stop => Err(Error::Interrupted { stage: stage.name(), epoch }),
+        Control::Continue | Control::Save => Ok(()),
+    }
 }
 
 /// A listener that does nothing.

@@ -4,6 +4,7 @@ use super::run::Run;
 use crate::Result;
 use crate::compute::{Device, Gamma, Matrix, Params, Pick};
 use crate::nn::{Architecture, Tape};
+use crate::parallel::Ask;
 
 /// Rows a block of a pass: enough to fill the cores, small enough to stay in the cache.
 const BLOCK: usize = 512;
@@ -36,12 +37,16 @@ pub fn for_each_block<D: Device>(
 }
 
 /// Latent means of all rows, of each restart: [N, J].
-pub(super) fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
+pub(super) fn latents<D: Device>(
+    run: &Run<'_, D>,
+    params: &Params<D::Buffer>,
+    ask: Ask<'_>,
+) -> Result<Vec<Vec<f32>>> {
     let (n, j) = (run.data.n_rows(), run.architecture.n_latents());
     let mut latents: Vec<Vec<f32>> = (0..params.restarts).map(|_| Vec::with_capacity(n * j)).collect();
     let visit = |pass: Pass<'_>| {
         latents[pass.place].extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
-        Ok(())
+        ask()
     };
     blocks(run.device, &run.rows, n, &run.architecture, None, params, visit)?;
     Ok(latents)

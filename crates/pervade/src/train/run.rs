@@ -18,7 +18,7 @@ pub struct Run<'a, D: Device> {
     /// Where the arithmetic happens.
     pub device: &'a D,
     /// The rows.
-    pub data: &'a Dataset,
+    pub data: &'a Dataset<'a>,
     /// The rows on the device.
     pub rows: D::Rows<'a>,
     /// The settings.
@@ -31,7 +31,7 @@ pub struct Run<'a, D: Device> {
 
 impl<'a, D: Device> Run<'a, D> {
     /// A run over `data`.
-    pub fn new(device: &'a D, data: &'a Dataset, settings: &'a CheckedSettings) -> Result<Self> {
+    pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
         let likelihood = settings.likelihood;
         let given = &settings.settings;
         let n_outputs = likelihood.n_outputs(data.n_columns());
@@ -172,11 +172,8 @@ pub(super) fn obey<D: Device>(
     Ok(())
 }
 
-/// How often an epoch reports its steps.
-const REPORTS_AN_EPOCH: usize = 20;
-
-/// Runs the steps of an epoch, telling the listener now and then. The epoch is lost if it says stop:
-/// a resume repeats it.
+/// Runs the steps of an epoch, telling the listener of each. The epoch is lost if it says stop: a
+/// resume repeats it.
 pub(super) fn run_steps(
     n_steps: usize,
     stage: Stage,
@@ -184,10 +181,9 @@ pub(super) fn run_steps(
     observer: &mut dyn Observer,
     mut step: impl FnMut(usize) -> Result<()>,
 ) -> Result<()> {
-    let every = (n_steps / REPORTS_AN_EPOCH).max(1);
     for number in 0..n_steps {
         step(number)?;
-        if (number + 1) % every == 0 && observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
+        if observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
             return Err(Error::Interrupted { stage: stage.name(), epoch });
         }
     }

@@ -1,6 +1,6 @@
 //! A look at a state without labels: its clusters, and how good they are.
 
-use super::observer::{Event, Observer};
+use super::observer::{Event, Observer, ask};
 use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
 use crate::Result;
@@ -8,6 +8,7 @@ use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
 use crate::metrics;
+use crate::parallel::Ask;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
 use rayon::prelude::*;
@@ -39,7 +40,7 @@ fn sample_stride(n_rows: usize) -> usize {
 }
 
 /// Latents, components and sampled log joints of every restart.
-fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
+fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Ask<'_>) -> Result<Vec<Seen>> {
     let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
     let stride = sample_stride(n);
     let room =
@@ -53,7 +54,7 @@ fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Seen>> {
         let sampled = |&(i, _): &(usize, &[f32])| (pass.first + i).is_multiple_of(stride);
         let joints = pass.log_joints.chunks_exact(c).enumerate().filter(sampled);
         seen.sample.extend(joints.flat_map(|(_, joints)| joints));
-        Ok(())
+        ask()
     })?;
     Ok(seen)
 }
@@ -75,11 +76,14 @@ pub(super) fn score_states<D: Device>(
 ) -> Result<Vec<Scored>> {
     let keys = run.keys(Stream::Sample, &pack.state.restarts);
     let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
-    let looked = look(run, pack)?;
+    let mut go_on = ask(observer, pack.state.stage, pack.state.epoch);
+    let looked = look(run, pack, &mut go_on)?;
     for place in pack.graphs.len()..looked.len() {
         let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-        pack.graphs.push(Graph::build(run.device, &looked[place].latents, j, &options, keys[place])?);
+        let (latents, key) = (&looked[place].latents, keys[place]);
+        pack.graphs.push(Graph::build_asking(run.device, latents, j, &options, key, &mut go_on)?);
     }
+    drop(go_on);
     let means: Vec<Vec<f64>> =
         (0..looked.len()).map(|place| component_means(run, pack, place)).collect::<Result<_>>()?;
     let (state, graphs, settings) = (&pack.state, &pack.graphs, run.settings);

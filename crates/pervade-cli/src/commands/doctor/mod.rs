@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use clap::Args;
 use pervade::compute::cpu::product::{Epilogue, View, product};
-use pervade::compute::{Cpu, Device};
+use pervade::compute::{AnyDevice, Cpu, Device};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Table};
 use pervade::seed::{Key, Stream};
-use pervade::{Error, Result};
+use pervade::{Error, Result, on_device};
 use serde::Serialize;
 use serde_json::json;
 
@@ -25,7 +25,6 @@ use super::fit::fit_table;
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
-use crate::device::{AnyDevice, on_device};
 use crate::words;
 
 /// Check this machine: every operation against a reference, then its speed

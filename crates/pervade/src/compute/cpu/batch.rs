@@ -11,12 +11,12 @@ use crate::data::{Csr, Dataset, Preparation, Values};
 /// The data set with its preparation: nothing is copied.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuRows<'a> {
-    data: &'a Dataset,
+    data: &'a Dataset<'a>,
     preparation: &'a Preparation,
 }
 
 impl<'a> CpuRows<'a> {
-    pub(super) fn new(data: &'a Dataset, preparation: &'a Preparation) -> Self {
+    pub(super) fn new(data: &'a Dataset<'a>, preparation: &'a Preparation) -> Self {
         Self { data, preparation }
     }
 

@@ -126,7 +126,7 @@ impl Device for Cpu {
         body(params)
     }
 
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CpuRows<'a>> {
         Ok(CpuRows::new(data, preparation))
     }
 
@@ -323,7 +323,13 @@ impl Device for Cpu {
         Ok((points.assignment.clone(), points.squares.clone()))
     }
 
-    fn neighbours(&self, points: &CpuPoints<'_>, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
-        Ok(neighbours::neighbours(points.latents, points.n_latent, rows, n_neighbours))
+    fn neighbours(
+        &self,
+        points: &CpuPoints<'_>,
+        rows: &[u32],
+        n_neighbours: usize,
+        ask: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        neighbours::neighbours(points.latents, points.n_latent, rows, n_neighbours, ask)
     }
 }

@@ -5,7 +5,9 @@
 
 use rayon::prelude::*;
 
+use crate::Result;
 use crate::compute::host_simd::{Kernel, run_widest};
+use crate::parallel::Ask;
 
 /// Candidates compared at once.
 const LANES: usize = 16;
@@ -15,14 +17,30 @@ const TILE_QUERIES: usize = 4;
 const TASK_QUERIES: usize = 64;
 /// Candidates, in lanes, that stay in the cache while the queries of a task meet them.
 const CACHED_LANES: usize = 32;
+/// Differences of two numbers between two questions whether to go on: a fraction of a second.
+const ASK_AFTER: usize = 1_000_000_000;
 
 /// The nearest nodes of each node. `[n, k]`
-pub(super) fn neighbours(latents: &[f32], n_latent: usize, rows: &[u32], n_neighbours: usize) -> Vec<u32> {
+pub(super) fn neighbours(
+    latents: &[f32],
+    n_latent: usize,
+    rows: &[u32],
+    n_neighbours: usize,
+    ask: Ask<'_>,
+) -> Result<Vec<u32>> {
     let nodes = Nodes::new(latents, n_latent, rows);
-    (0..rows.len().div_ceil(TASK_QUERIES))
-        .into_par_iter()
-        .flat_map_iter(|task| run_widest(Nearest { nodes: &nodes, task, n_neighbours }))
-        .collect()
+    let n_tasks = rows.len().div_ceil(TASK_QUERIES);
+    let at_once = (ASK_AFTER / (TASK_QUERIES * rows.len() * n_latent)).max(1);
+    let mut neighbours = Vec::with_capacity(rows.len() * n_neighbours);
+    for first in (0..n_tasks).step_by(at_once) {
+        ask()?;
+        neighbours.par_extend(
+            (first..n_tasks.min(first + at_once))
+                .into_par_iter()
+                .flat_map_iter(|task| run_widest(Nearest { nodes: &nodes, task, n_neighbours })),
+        );
+    }
+    Ok(neighbours)
 }
 
 /// The nodes' latents, once by node and once in lanes of candidates.

@@ -92,7 +92,7 @@ fn keep_image(path: &Path, image: &[u8]) -> std::io::Result<()> {
 }
 
 fn source() -> String {
-    SOURCES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+    SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
 }
 
 fn options(architecture: &str, precision: Precision) -> [String; 3] {

@@ -255,7 +255,7 @@ impl Device for Cuda {
         recording.graph.as_ref().map_or(Ok(()), Driver::replay)
     }
 
-    fn rows<'a>(&self, data: &'a Dataset, preparation: &'a Preparation) -> Result<CudaRows> {
+    fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CudaRows> {
         batch::upload(&self.driver, data, preparation)
     }
 
@@ -449,7 +449,14 @@ impl Device for Cuda {
         points.assigned(&self.driver)
     }
 
-    fn neighbours(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
+    fn neighbours(
+        &self,
+        points: &CudaPoints,
+        rows: &[u32],
+        n_neighbours: usize,
+        ask: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        ask()?;
         self.nearest(points, rows, n_neighbours)
     }
 }

@@ -1,0 +1,63 @@
+//! The compiled half of the Python package: arrays in, the library's functions, arrays out. What a
+//! Python user sees of it, scikit-learn's habits first of all, is written in Python (`python/pervade`).
+
+mod errors;
+mod fit;
+mod model;
+mod table;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The module `pervade._core`.
+#[pymodule]
+mod _core {
+    use std::ffi::OsString;
+    use std::io::Write;
+
+    use numpy::{PyArray1, PyArray2, PyArrayMethods};
+    use pervade::config::{Clusters, Recipe, Settings};
+    use pyo3::prelude::*;
+
+    use super::errors::raised;
+    #[pymodule_export]
+    use super::fit::fit;
+    #[pymodule_export]
+    use super::model::Model;
+
+    /// The version of pervade.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python's modules give it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Runs the command with `arguments`, the program's name first, and returns its exit status.
+    #[pyfunction]
+    fn run(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+        py.detach(|| {
+            let status = pervade_cli::run(arguments);
+            // A Rust program does this when it ends; Python does not know of this buffer.
+            let _ = std::io::stdout().flush();
+            status
+        })
+    }
+
+    /// The settings of a recipe, as JSON; what depends on the data is null.
+    #[pyfunction]
+    fn settings(recipe: &str) -> PyResult<String> {
+        let recipe: Recipe = recipe.parse().map_err(raised)?;
+        let settings = Settings::recipe(recipe, Clusters::Auto);
+        Ok(serde_json::to_string(&settings).expect("settings are plain values"))
+    }
+
+    /// The digits that come with pervade: rows of 64 pixels, and labels.
+    #[pyfunction]
+    fn digits(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f32>>, Bound<'_, PyArray1<i64>>)> {
+        let (data, labels) = pervade_cli::digits().map_err(raised)?;
+        let (n, d) = (data.n_rows(), data.n_columns());
+        let mut pixels = vec![0.0f32; n * d];
+        pixels.chunks_exact_mut(d).enumerate().for_each(|(i, row)| data.row_into(i, row));
+        // Labels are numbered in rising order, which for the ten digits is the digits themselves.
+        let labels = labels.ids().iter().map(|&digit| i64::from(digit)).collect();
+        Ok((PyArray1::from_vec(py, pixels).reshape([n, d])?, PyArray1::from_vec(py, labels)))
+    }
+}

@@ -1,0 +1,196 @@
+//! The class `Model`: a fitted VaDE and what it does.
+
+use std::path::{Path, PathBuf};
+
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pervade::data::Dataset;
+use pervade::model::Vade;
+use pervade::train::{Control, Event, Observer};
+use pervade::{Error, Result, on_device};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::raised;
+use crate::table::Held;
+use crate::work::{Listener, Place, compute};
+
+/// A fitted model. `Model(bytes)` reads the bytes of a model file.
+#[pyclass(frozen, module = "pervade._core")]
+pub(crate) struct Model {
+    pub(crate) vade: Vade,
+}
+
+type Matrix<'py, T> = Bound<'py, PyArray2<T>>;
+
+#[pymethods]
+impl Model {
+    #[new]
+    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let vade = py.detach(|| Vade::from_bytes(bytes, Path::new("model"))).map_err(raised)?;
+        Ok(Self { vade })
+    }
+
+    /// Reads a model file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(Self { vade: py.detach(|| Vade::load(&path)).map_err(raised)? })
+    }
+
+    /// Writes a model file, which appears whole or not at all.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.vade.save(&path)).map_err(raised)
+    }
+
+    /// The bytes of the model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.vade.to_bytes()).map_err(raised)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((py.get_type::<Self>().into_any(), (self.to_bytes(py)?,)))
+    }
+
+    /// How it was made and how it went, as JSON: the metadata of the model file.
+    fn info(&self) -> String {
+        serde_json::to_string(self.vade.metadata()).expect("metadata are plain values")
+    }
+
+    /// Latent columns.
+    #[getter]
+    fn n_latents(&self) -> usize {
+        self.vade.n_latents()
+    }
+
+    /// Weights, means and variances of the components, and the cluster of each.
+    fn components<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Matrix<'py, f64>, Matrix<'py, f64>, Bound<'py, PyArray1<i32>>)>
+    {
+        let (weights, means, variances) = self.vade.components();
+        let groups = self.vade.groups().iter().map(|&group| group as i32).collect();
+        let j = self.vade.n_latents();
+        Ok((
+            PyArray1::from_vec(py, weights),
+            matrix(py, means, j)?,
+            matrix(py, variances, j)?,
+            PyArray1::from_vec(py, groups),
+        ))
+    }
+
+    /// The cluster of each row, and the probability of every cluster.
+    fn assign<'py>(
+        &self,
+        py: Python<'py>,
+        table: Held<'py>,
+        place: Place,
+    ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
+        let table = table.table(None)?;
+        let ((clusters, probabilities), _) = compute(py, &place, None, |device, listener| {
+            let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
+            for_each_part(&table.dataset()?, listener, |data| {
+                let found = on_device!(device, device => self.vade.assign(device, data)?);
+                clusters.extend(found.clusters.iter().map(|&cluster| cluster as i32));
+                probabilities.extend(found.probabilities);
+                Ok(())
+            })?;
+            Ok((clusters, probabilities))
+        })?;
+        Ok((PyArray1::from_vec(py, clusters), matrix(py, probabilities, self.vade.n_clusters())?))
+    }
+
+    /// The latent mean of each row.
+    fn embed<'py>(&self, py: Python<'py>, table: Held<'py>, place: Place) -> PyResult<Matrix<'py, f32>> {
+        let table = table.table(None)?;
+        let (latents, _) = compute(py, &place, None, |device, listener| {
+            let mut latents = Vec::new();
+            for_each_part(&table.dataset()?, listener, |data| {
+                latents.extend(on_device!(device, device => self.vade.embed(device, data)?));
+                Ok(())
+            })?;
+            Ok(latents)
+        })?;
+        matrix(py, latents, self.vade.n_latents())
+    }
+
+    /// The ELBO of each row, in nats.
+    fn score<'py>(
+        &self,
+        py: Python<'py>,
+        table: Held<'py>,
+        place: Place,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let table = table.table(None)?;
+        let (scores, _) = compute(py, &place, None, |device, listener| {
+            let mut scores = Vec::new();
+            for_each_part(&table.dataset()?, listener, |data| {
+                scores.extend(on_device!(device, device => self.vade.score(device, data)?));
+                Ok(())
+            })?;
+            Ok(scores)
+        })?;
+        Ok(PyArray1::from_vec(py, scores))
+    }
+
+    /// The rows that latents stand for.
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        latents: PyReadonlyArray2<'py, f32>,
+        place: Place,
+    ) -> PyResult<Matrix<'py, f32>> {
+        let latents = latents.as_slice()?;
+        let (rows, _) = compute(
+            py,
+            &place,
+            None,
+            |device, _| on_device!(device, device => self.vade.decode(device, latents)),
+        )?;
+        matrix(py, rows, self.vade.n_columns())
+    }
+
+    /// New rows of a cluster, or of all, and the cluster of each.
+    fn generate<'py>(
+        &self,
+        py: Python<'py>,
+        cluster: Option<usize>,
+        count: usize,
+        seed: u64,
+        place: Place,
+    ) -> PyResult<(Matrix<'py, f32>, Bound<'py, PyArray1<i32>>)> {
+        let (made, _) = compute(
+            py,
+            &place,
+            None,
+            |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed)),
+        )?;
+        let clusters = made.clusters.iter().map(|&cluster| cluster as i32).collect();
+        Ok((matrix(py, made.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
+    }
+}
+
+/// Rows that are used between two looks for Ctrl-C.
+const PART: usize = 8192;
+
+/// Calls `work` with the rows a part at a time, until the listener says stop. A row's result does not
+/// depend on the rows beside it.
+fn for_each_part(
+    data: &Dataset<'_>,
+    listener: &mut Listener<'_>,
+    mut work: impl FnMut(&Dataset<'_>) -> Result<()>,
+) -> Result<()> {
+    for first in (0..data.n_rows()).step_by(PART) {
+        if listener.event(&Event::Working) == Control::Stop {
+            return Err(Error::Interrupted { stage: "using the model", epoch: 0 });
+        }
+        work(&data.slice(first..data.n_rows().min(first + PART)))?;
+    }
+    Ok(())
+}
+
+/// Rows of `n_columns` numbers as an array that owns them.
+fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Matrix<'_, T>> {
+    let n_rows = values.len() / n_columns;
+    PyArray1::from_vec(py, values).reshape([n_rows, n_columns])
+}

@@ -1,0 +1,70 @@
+//! The device that a user asked for by name.
+
+use super::{Cpu, Cuda, Device, Precision};
+use crate::{Error, Result};
+
+/// One of the kinds that this program can compute on; [`crate::on_device!`] gives the device itself.
+#[derive(Debug)]
+pub enum AnyDevice {
+    /// The processor.
+    Cpu(Cpu),
+    /// An NVIDIA device.
+    Cuda(Box<Cuda>),
+}
+
+/// Evaluates an expression with the device of whichever kind: the code is compiled once a kind.
+#[cfg(feature = "cuda")]
+#[macro_export]
+macro_rules! on_device {
+    ($any:expr, $device:ident => $body:expr) => {
+        match $any {
+            $crate::compute::AnyDevice::Cpu($device) => $body,
+            $crate::compute::AnyDevice::Cuda(boxed) => {
+                let $device = &**boxed;
+                $body
+            }
+        }
+    };
+}
+
+/// Evaluates an expression with the device; this build knows the CPU alone.
+#[cfg(not(feature = "cuda"))]
+#[macro_export]
+macro_rules! on_device {
+    ($any:expr, $device:ident => $body:expr) => {
+        match $any {
+            $crate::compute::AnyDevice::Cpu($device) => $body,
+            $crate::compute::AnyDevice::Cuda(never) => match **never {},
+        }
+    };
+}
+
+impl AnyDevice {
+    /// The device called `wanted`: `auto`, `cpu`, `cuda` or `cuda:N`. `auto` is the first CUDA device
+    /// where there is one that works, else the CPU; why one that is there cannot be used comes beside it.
+    pub fn open(wanted: &str, precision: Precision) -> Result<(Self, Option<Error>)> {
+        let device = match wanted.split_once(':').unwrap_or((wanted, "")) {
+            ("cpu", "") => Self::Cpu(Cpu::new()),
+            ("auto", "") if !Cuda::is_present() => Self::Cpu(Cpu::new()),
+            ("auto", "") => match Self::cuda(0, precision) {
+                Ok(device) => device,
+                Err(reason) => return Ok((Self::Cpu(Cpu::new()), Some(reason))),
+            },
+            ("cuda", "") => Self::cuda(0, precision)?,
+            ("cuda", number) if number.parse::<usize>().is_ok() => {
+                Self::cuda(number.parse().unwrap_or(0), precision)?
+            }
+            _ => return Err(Error::setting("device", wanted, "must be `auto`, `cpu`, `cuda` or `cuda:N`")),
+        };
+        Ok((device, None))
+    }
+
+    fn cuda(ordinal: usize, precision: Precision) -> Result<Self> {
+        Ok(Self::Cuda(Box::new(Cuda::open(ordinal, precision)?)))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> String {
+        crate::on_device!(self, device => device.name())
+    }
+}

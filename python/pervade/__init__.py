@@ -1,0 +1,21 @@
+"""Clustering by Variational Deep Embedding (VaDE).
+
+`VaDE` is a scikit-learn estimator: it learns a representation, assigns every row to a cluster, gives a
+probability for each cluster, maps rows to a small latent space and makes new rows of any cluster. It
+never needs labels. `pervade.datasets` has data to try it on, `pervade.anndata` works on AnnData
+objects, and `python -m pervade` is the command line.
+
+Examples
+--------
+>>> from pervade import VaDE
+>>> from pervade.datasets import load_digits
+>>> X = load_digits().data
+>>> vade = VaDE(n_clusters=10, hidden=(32,), latents=4, pretrain_epochs=2, epochs=1, random_state=0)
+>>> vade.fit_predict(X).shape
+(1797,)
+"""
+
+from pervade._core import __version__
+from pervade._vade import VaDE
+
+__all__ = ["VaDE", "__version__"]

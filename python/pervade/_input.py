@@ -1,0 +1,68 @@
+"""Whatever holds rows, as an array that the library reads in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+if TYPE_CHECKING:
+    from pervade._core import _Table
+
+# Types that the library keeps as they are.
+KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+
+# What memory must be like to be read in place: row by row, each number where the processor wants it.
+IN_PLACE: Final = ("C", "A")
+
+
+def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
+    """The rows of `X`, checked as scikit-learn does; numbers that are not finite are the library's business."""
+    checked = validate_data(
+        estimator,
+        from_arrow(X),
+        reset=reset,
+        accept_sparse="csr",
+        dtype="numeric",
+        order="C",
+        ensure_all_finite=False,
+        ensure_min_samples=2 if reset else 1,
+    )
+    rows: _Table = sparse_rows(checked) if sparse.issparse(checked) else dense_rows(checked)
+    return rows
+
+
+def from_arrow(X: Any) -> Any:
+    """A table of its own for what offers Arrow's stream and nothing that NumPy understands."""
+    if not hasattr(X, "__arrow_c_stream__") or hasattr(X, "__array__"):
+        return X
+    try:
+        import pyarrow
+    except ImportError as missing:
+        raise ValueError(f"`X` is a {type(X).__name__}, which needs pyarrow to be read") from missing
+    return pyarrow.table(X)
+
+
+def dense_rows(X: Any) -> Any:
+    """`X` itself where its type is one that is kept, else a copy in single or double precision."""
+    dtype = X.dtype.newbyteorder("=")
+    if dtype in KEPT:
+        return np.require(X, dtype, IN_PLACE)
+    if dtype.kind in "biu":
+        # Whole numbers are single precision unless that would round them.
+        single = X.astype(np.float32)
+        return single if np.array_equal(single, X) else X.astype(np.float64)
+    return np.require(X, np.float64, IN_PLACE)
+
+
+def sparse_rows(X: Any) -> Any:
+    """Where rows start, columns and values, with columns that rise within a row."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the library names
+        values = np.require(X.data, np.float32, IN_PLACE)
+    starts, columns = np.require(X.indptr, np.int64, IN_PLACE), np.require(X.indices, np.int32, IN_PLACE)
+    return starts, columns, values, X.shape[1]

@@ -1,0 +1,81 @@
+"""An estimator's parameters as the library's settings, and back."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from numbers import Integral
+from typing import Any, NamedTuple
+
+from joblib import effective_n_jobs
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_info
+
+from pervade import _core
+
+# Settings whose parameter has the name that scikit-learn's users know.
+PARAMETERS = {"clusters": "n_clusters", "components": "n_components", "restarts": "n_init", "seed": "random_state"}
+SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
+# Parameters that are no settings: they do not change the model.
+AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback"})
+# The largest seed that is drawn; any up to 2**64 - 1 can be given.
+MOST_SEED = 2**31 - 1
+
+
+class Place(NamedTuple):
+    """Where to compute and with how many threads."""
+
+    device: str
+    precision: str
+    threads: int
+
+
+def as_settings(parameters: dict[str, Any]) -> str:
+    """The settings that parameters stand for, as JSON; `None` leaves a setting to the recipe."""
+    given = {SETTINGS.get(name, name): value for name, value in parameters.items() if name not in AROUND}
+    given["seed"] = as_seed(parameters["random_state"])
+    clusters, components = given["clusters"], given["components"]
+    if isinstance(clusters, Integral) and isinstance(components, Integral) and components < clusters:
+        warnings.warn(
+            f"n_components is {components}, but each of the {clusters} clusters needs one: using {clusters}",
+            stacklevel=3,
+        )
+        given["components"] = clusters
+    return json.dumps({name: value for name, value in given.items() if value is not None}, default=plain)
+
+
+def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that differ from the recipe's values."""
+    usual = json.loads(_core.settings(settings["recipe"]))
+    named = ("clusters", "recipe", "seed")
+    return {
+        PARAMETERS.get(name, name): tuple(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+        if name in named or value != usual[name]
+    }
+
+
+def as_seed(random_state: Any) -> int:
+    """A seed: the number itself, or one drawn from a generator."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(MOST_SEED))
+
+
+def as_threads(n_jobs: int | None) -> int:
+    """How many threads to use.
+
+    `None` means what OpenMP would use now, so that `OMP_NUM_THREADS`, the limits of `threadpoolctl` and
+    those that joblib sets for its workers hold here too.
+    """
+    if n_jobs is not None:
+        return int(effective_n_jobs(n_jobs))
+    limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
+    return int(min(limits, default=effective_n_jobs(-1)))
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's, for JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which no setting is")

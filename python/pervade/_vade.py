@@ -1,0 +1,534 @@
+"""The estimator."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    DensityMixin,
+    TransformerMixin,
+)
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from pervade import _core
+from pervade._input import table
+from pervade._progress import shown
+from pervade._settings import Place, as_parameters, as_seed, as_settings, as_threads
+
+
+class VaDE(
+    # scikit-learn has no type information.
+    ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
+):
+    """Variational Deep Embedding: a variational auto-encoder whose prior is a mixture of Gaussians.
+
+    It clusters rows, gives a probability for each cluster, maps rows to a small latent space and makes new
+    rows of any cluster. The same `random_state` gives the same model, to the byte, for any number of
+    threads, and the same as the command `pervade fit --seed`.
+
+    Parameters are the settings of the command by the same names, but for `n_clusters`, `n_components`,
+    `n_init` and `random_state`, which scikit-learn's users know. `None` leaves a value to the recipe, or
+    where that leaves it open, to the data; the values of the recipe `robust` stand in brackets.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default=8
+        Number of clusters. "auto" finds it: as many as the neighbour graph of the latents has communities.
+    n_components : int, default=None
+        Gaussians of the prior; more than clusters are grouped into them, and there is at least one for each
+        cluster. [15 for each cluster, but no more than one for 20 rows]
+    recipe : {"robust", "paper"}, default="robust"
+        What the parameters that are `None` are: "robust" is accurate and repeatable, "paper" the
+        published model and schedule, for reproduction.
+    likelihood : {"auto", "bernoulli", "gaussian", "gaussian-fixed"}, default=None
+        Family of p(x|z). ["auto": bernoulli where all prepared values lie in [0, 1], else gaussian-fixed]
+    prepare : {"none", "unit", "standardise", "row-norm"}, default=None
+        How values are brought to scale. ["unit" for bytes, which are divided by 255, and for whole numbers
+        up to 255; "none" for columns of one familiar scale; else "standardise"]
+    epochs : int, default=None
+        Epochs of joint training. [40]
+    pretrain_epochs : int, default=None
+        Epochs of pretraining. [30 to 200, fewer for more rows]
+    n_init : int, default=1
+        Models trained from different starts; one is kept by `choose`, without labels.
+    random_state : int, RandomState instance or None, default=None
+        The seed, or what draws it. With `None` every fit differs.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:N", or "auto": CUDA where there is a device that works.
+    n_jobs : int, default=None
+        Threads. `None` is as many as OpenMP would use, so that `OMP_NUM_THREADS` and `threadpoolctl`'s
+        limits hold; -1 is all cores. The result does not depend on it.
+    verbose : int, default=0
+        1 shows a bar for each stage (lines on stderr where tqdm is not installed).
+    callback : callable, default=None
+        Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
+        events are "stage-started", "steps" and "working" (some times a second), "pretrained" and "trained"
+        (an epoch ended), "scored" (a state, without labels), "remark" and "stage-ended". What it raises
+        ends the fit.
+    precision : {"fp32", "tf32"}, default="fp32"
+        How CUDA rounds the factors of matrix products.
+    latents : int, default=None
+        Columns of the latent space. [10]
+    hidden : sequence of int, default=None
+        Widths of the encoder's hidden layers; the decoder mirrors them. [(500, 500, 2000)]
+    gamma : {"exact", "sampled"}, default=None
+        Treatment of q(c|x): the closed form, or the paper's sample. ["exact"]
+    samples : int, default=None
+        Monte-Carlo samples of z for each row. [1]
+    noise_variance : float, default=None
+        The variance of "gaussian-fixed". [that of the auto-encoder's residual]
+    batch : int, default=None
+        Rows of a step of joint training. [100]
+    learning_rate : float, default=None
+        Adam's, for the networks. [0.001]
+    mixture_learning_rate : float, default=None
+        Adam's, for the mixture. [0.001]
+    decay : float, default=None
+        Factor on both learning rates every `decay_every` epochs. [0.9]
+    decay_every : int, default=None
+        Epochs between decays. [a tenth of the epochs]
+    learning_rate_floor : float, default=None
+        The learning rates never fall below this. [0]
+    epsilon : float, default=None
+        Adam's epsilon in joint training. [0.0001]
+    pretrain : {"end-to-end", "stacked"}, default=None
+        How to pretrain: the whole auto-encoder, or layer by layer first. ["end-to-end"]
+    pretrain_batch : int, default=None
+        Rows of a step of pretraining. [256]
+    pretrain_learning_rate : float, default=None
+        Adam's, in pretraining. [0.001]
+    cool_down : int, default=None
+        Last steps of pretraining, over which its learning rate falls to zero. [2000]
+    layer_epochs : int, default=None
+        Epochs of each layer of stacked pretraining. [15]
+    dropout : float, default=None
+        Dropout rate of stacked pretraining. [0.2]
+    mixture_starts : int, default=None
+        Starts of k-means and EM; the most likely is kept. [3]
+    neighbours : int, default=None
+        Neighbours of each row in the graph. [10]
+    graph_rows : int, default=None
+        Rows in the graph at the most; above, a uniform sample. [70000]
+    choose : {"modularity", "elbo"}, default=None
+        The label-free score that chooses between states and between `n_init` models. ["modularity"]
+    keep : {"best", "last"}, default=None
+        Which state of a run becomes the model. ["best"]
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row that was fitted. A model that was loaded has none.
+    weights_ : ndarray of shape (n_components,)
+        Weights of the prior's Gaussians.
+    means_, covariances_ : ndarray of shape (n_components, latents)
+        Their means and variances: covariances are diagonal.
+    component_labels_ : ndarray of shape (n_components,)
+        Cluster of each Gaussian.
+    lower_bound_ : float
+        The ELBO, in nats per row, in the last epoch of training; NaN where there was none.
+    n_iter_ : int
+        Epochs of joint training.
+    history_ : dict
+        What happened: `pretrain`, `joint` and `states`, a dict for each epoch or state that was
+        scored; `kept`, which state is the model; `remarks`, what a user should know.
+    n_clusters_ : int
+        Number of clusters.
+    modularity_ : float
+        Of the clusters, on the neighbour graph of the latents.
+    stability_ : float or None
+        Mean agreement (ARI) of the `n_init` models, where there is more than one.
+    n_features_in_ : int
+        Columns of the data.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where the data had them.
+
+    Notes
+    -----
+    `fit` reads uint8, float16, float32 and float64 arrays in C order in place, whatever their size; sparse
+    rows stay sparse; other types and orders are copied once. The interpreter's lock is released meanwhile:
+    another thread that changes the array changes what is fitted. Ctrl-C ends a fit within a second
+    and leaves the estimator unfitted.
+
+    Examples
+    --------
+    >>> from pervade import VaDE
+    >>> from pervade.datasets import load_digits
+    >>> X = load_digits().data
+    >>> vade = VaDE(n_clusters=10, hidden=(32,), latents=4, pretrain_epochs=2, epochs=1, random_state=0)
+    >>> vade.fit(X).predict_proba(X[:2]).shape
+    (2, 10)
+    >>> new_rows, clusters = vade.sample(3, cluster=7)
+    >>> new_rows.shape, clusters
+    ((3, 64), array([7, 7, 7], dtype=int32))
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | Literal["auto"] = 8,
+        *,
+        n_components: int | None = None,
+        recipe: str = "robust",
+        likelihood: str | None = None,
+        prepare: str | None = None,
+        epochs: int | None = None,
+        pretrain_epochs: int | None = None,
+        n_init: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[dict[str, Any]], object] | None = None,
+        precision: str = "fp32",
+        latents: int | None = None,
+        hidden: tuple[int, ...] | None = None,
+        gamma: str | None = None,
+        samples: int | None = None,
+        noise_variance: float | None = None,
+        batch: int | None = None,
+        learning_rate: float | None = None,
+        mixture_learning_rate: float | None = None,
+        decay: float | None = None,
+        decay_every: int | None = None,
+        learning_rate_floor: float | None = None,
+        epsilon: float | None = None,
+        pretrain: str | None = None,
+        pretrain_batch: int | None = None,
+        pretrain_learning_rate: float | None = None,
+        cool_down: int | None = None,
+        layer_epochs: int | None = None,
+        dropout: float | None = None,
+        mixture_starts: int | None = None,
+        neighbours: int | None = None,
+        graph_rows: int | None = None,
+        choose: str | None = None,
+        keep: str | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_components = n_components
+        self.recipe = recipe
+        self.likelihood = likelihood
+        self.prepare = prepare
+        self.epochs = epochs
+        self.pretrain_epochs = pretrain_epochs
+        self.n_init = n_init
+        self.random_state = random_state
+        self.device = device
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+        self.precision = precision
+        self.latents = latents
+        self.hidden = hidden
+        self.gamma = gamma
+        self.samples = samples
+        self.noise_variance = noise_variance
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.mixture_learning_rate = mixture_learning_rate
+        self.decay = decay
+        self.decay_every = decay_every
+        self.learning_rate_floor = learning_rate_floor
+        self.epsilon = epsilon
+        self.pretrain = pretrain
+        self.pretrain_batch = pretrain_batch
+        self.pretrain_learning_rate = pretrain_learning_rate
+        self.cool_down = cool_down
+        self.layer_epochs = layer_epochs
+        self.dropout = dropout
+        self.mixture_starts = mixture_starts
+        self.neighbours = neighbours
+        self.graph_rows = graph_rows
+        self.choose = choose
+        self.keep = keep
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Fit the model to rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Labels never reach a fit.
+
+        Returns
+        -------
+        self : VaDE
+            The fitted estimator.
+        """
+        self._forget()
+        rows = table(self, X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        bars = shown() if self.verbose else None
+        listeners = [listener for listener in (bars, self.callback) if listener is not None]
+
+        def hear(event: str) -> None:
+            for listener in listeners:
+                listener(json.loads(event))
+
+        try:
+            model, labels, note = _core.fit(
+                rows,
+                as_settings(self.get_params(deep=False)),
+                self._place(),
+                column_names=None if names is None else [str(name) for name in names],
+                hear=hear if listeners else None,
+            )
+        finally:
+            if bars is not None:
+                bars.close()
+        if note is not None:
+            warnings.warn(note, stacklevel=2)
+        self._take(model)
+        self.labels_ = labels
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """The most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Clusters, counted from 0.
+        """
+        return self._use().assign(table(self, X, reset=False), self._place())[0]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """The probability of each cluster, q(c|x) at the latent mean.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_clusters_)
+            Each row sums to one.
+        """
+        return self._use().assign(table(self, X, reset=False), self._place())[1]
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """The latent mean of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        latents : ndarray of shape (n_samples, latents)
+            Rows of the latent space.
+        """
+        return self._use().embed(table(self, X, reset=False), self._place())
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float32]:
+        """The rows that latents stand for: means of p(x|z), in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, latents)
+            Rows of the latent space, such as `transform` gives.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            Rows of the data's space.
+        """
+        model = self._use()
+        latents = check_array(X, dtype=np.float32, order="C")
+        if latents.shape[1] != model.n_latents:
+            raise ValueError(f"`X` has {latents.shape[1]} columns, the latent space has {model.n_latents}")
+        return model.decode(latents, self._place())
+
+    def sample(
+        self, n_samples: int = 1, cluster: int | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """New rows.
+
+        A Gaussian of the cluster is drawn by its weight, a latent from it; the row is the mean of p(x|z).
+        With an int as `random_state` each call gives the same rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+        cluster : int, default=None
+            Of which cluster; `None` draws clusters in the proportions of the prior.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The rows, in the units of the data.
+        labels : ndarray of shape (n_samples,)
+            The cluster of each.
+        """
+        model = self._use()
+        if n_samples < 1:
+            raise ValueError(f"`n_samples` is {n_samples}, must be at least 1")
+        if cluster is not None and not 0 <= cluster < self.n_clusters_:
+            raise ValueError(f"`cluster` is {cluster}, must be below {self.n_clusters_}, the number of clusters")
+        return model.generate(cluster, n_samples, as_seed(self.random_state), self._place())
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """The ELBO of each row: a lower bound on its log density but for one thing, see below.
+
+        In nats, of the prepared row. q(c|x) is at its optimum and the expectation of log p(x|z) is taken at
+        the mean of q(z|x), so that a row's score depends on the row alone; a sample of z, as in training,
+        gives a slightly lower value on average. Low for rows unlike those that were fitted.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Higher is more like the data.
+        """
+        return self._use().score(table(self, X, reset=False), self._place())
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Not used.
+
+        Returns
+        -------
+        score : float
+            Nats per row, higher is better.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion, from the ELBO in place of the log likelihood.
+
+        It counts the parameters of the prior alone. The networks have the same number whatever the number
+        of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        bic : float
+            Lower is better.
+        """
+        scores = self.score_samples(X)
+        return float(-2.0 * scores.sum() + self._n_prior_parameters() * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion, from the ELBO in place of the log likelihood; see `bic`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        aic : float
+            Lower is better.
+        """
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_prior_parameters())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file that the command `pervade` and `VaDE.load` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, `*.pervade` by habit.
+        """
+        self._use().save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, device: str = "auto", n_jobs: int | None = None) -> Self:
+        """A fitted estimator from a model file, whether `save` or the command wrote it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        device, n_jobs
+            As the parameters of the class: the file does not know them.
+
+        Returns
+        -------
+        vade : VaDE
+            Fitted; it has no `labels_`, since the file does not hold the rows.
+        """
+        model = _core.Model.load(path)
+        about = json.loads(model.info())
+        vade = cls(**as_parameters(about["settings"]), device=device, n_jobs=n_jobs)
+        vade.n_features_in_ = about["n_columns"]
+        if about["column_names"] is not None:
+            vade.feature_names_in_ = np.asarray(about["column_names"], dtype=object)
+        vade._take(model)
+        return vade
+
+    def _take(self, model: _core.Model) -> None:
+        """Makes `model` the fitted one, with the attributes that tell of it."""
+        about = json.loads(model.info())
+        record = about["record"]
+        self._model = model
+        self._n_features_out = model.n_latents
+        self.weights_, self.means_, self.covariances_, self.component_labels_ = model.components()
+        self.n_clusters_ = int(about["n_clusters"])
+        self.history_ = record
+        self.n_iter_ = len(record["joint"])
+        self.lower_bound_ = float(record["joint"][-1]["elbo"]) if record["joint"] else float("nan")
+        self.modularity_ = float(record["states"][record["kept"]]["modularity"])
+        self.stability_ = about["stability"]
+
+    def _forget(self) -> None:
+        """Removes what an earlier fit left, so that one that fails leaves nothing of it."""
+        for name in [n for n in vars(self) if n.endswith("_") or n in ("_model", "_n_features_out")]:
+            delattr(self, name)
+
+    def _use(self) -> _core.Model:
+        check_is_fitted(self)
+        return self._model
+
+    def _place(self) -> Place:
+        return Place(self.device, self.precision, as_threads(self.n_jobs))
+
+    def _n_prior_parameters(self) -> int:
+        # Weights sum to one; means and variances are free.
+        return int(self.weights_.size - 1 + self.means_.size + self.covariances_.size)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # For what has `predict_proba`, the checks of sparse input ask these tags, classifier or not.
+        tags.classifier_tags = ClassifierTags()
+        # Latents are single precision, whatever the rows are.
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

@@ -1,0 +1,152 @@
+"""VaDE on AnnData objects: rows in from `X`, a layer or `obsm`; clusters and latents out beside them.
+
+AnnData itself is an optional dependency: `pip install pervade[anndata]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pervade._vade import VaDE
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["annotate", "fit", "rows"]
+
+
+def rows(adata: AnnData, *, layer: str | None = None, obsm: str | None = None) -> Any:
+    """The rows of an AnnData object.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object.
+    layer : str, default=None
+        Take this layer instead of `X`.
+    obsm : str, default=None
+        Take this entry of `obsm`, such as "X_pca", instead of `X`.
+
+    Returns
+    -------
+    X : array, sparse matrix or data frame of shape (n_obs, n_features)
+        The entry itself, not a copy.
+    """
+    if layer is not None and obsm is not None:
+        raise ValueError(f"rows come from the layer `{layer}` or from obsm `{obsm}`, not from both")
+    for name, key, entries in (("layer", layer, adata.layers), ("obsm", obsm, adata.obsm)):
+        if key is not None:
+            if key not in entries:
+                raise ValueError(f"there is no {name} `{key}`; there are {sorted(entries)}")
+            return entries[key]
+    if adata.X is None:
+        raise ValueError("this object has no `X`: name a layer or an entry of obsm")
+    return adata.X
+
+
+def fit(
+    adata: AnnData,
+    n_clusters: Any = 8,
+    *,
+    layer: str | None = None,
+    obsm: str | None = None,
+    key_added: str = "vade",
+    **parameters: Any,
+) -> VaDE:
+    """Fit VaDE to the rows of an AnnData object and write the result into it.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object; `annotate` says what is written into it.
+    n_clusters : int or "auto", default=8
+        Number of clusters.
+    layer : str, default=None
+        Take rows from this layer instead of `X`.
+    obsm : str, default=None
+        Take rows from this entry of `obsm` instead of `X`.
+    key_added : str, default="vade"
+        The name of what is written.
+    **parameters
+        Further parameters of :class:`pervade.VaDE`.
+
+    Returns
+    -------
+    vade : VaDE
+        The fitted estimator.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from pervade.anndata import fit
+    >>> from pervade.datasets import load_digits
+    >>> adata = anndata.AnnData(load_digits().data)
+    >>> vade = fit(adata, 10, hidden=(32,), latents=4, pretrain_epochs=1, epochs=1, random_state=0)
+    >>> adata.obsm["X_vade"].shape, adata.obs["vade"].nunique()
+    ((1797, 4), 10)
+    """
+    vade = VaDE(n_clusters, **parameters).fit(rows(adata, layer=layer, obsm=obsm))
+    annotate(adata, vade, layer=layer, obsm=obsm, key_added=key_added)
+    return vade
+
+
+def annotate(
+    adata: AnnData,
+    vade: VaDE,
+    *,
+    layer: str | None = None,
+    obsm: str | None = None,
+    key_added: str = "vade",
+) -> None:
+    """Write what a fitted model says about the rows of an AnnData object into it.
+
+    That is, for `key_added="vade"`: `obsm["X_vade"]`, latent means; `obs["vade"]`, clusters as categories;
+    `obs["vade_probability"]`, the probability of the cluster; `uns["vade"]`, how the model was made.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object.
+    vade : VaDE
+        A fitted model, which may have been fitted to other rows.
+    layer, obsm : str, default=None
+        Where the rows are, as in `fit`.
+    key_added : str, default="vade"
+        The name of what is written.
+    """
+    from pandas import Categorical, Index  # AnnData brings it
+
+    X = rows(adata, layer=layer, obsm=obsm)
+    probabilities = vade.predict_proba(X)
+    clusters = probabilities.argmax(axis=1)  # what `predict` gives, without another pass
+    adata.obsm[f"X_{key_added}"] = np.asarray(vade.transform(X))
+    names = Index([str(cluster) for cluster in range(vade.n_clusters_)])
+    adata.obs[key_added] = Categorical.from_codes(clusters, categories=names)
+    adata.obs[f"{key_added}_probability"] = probabilities[np.arange(len(clusters)), clusters]
+    adata.uns[key_added] = about(vade, layer=layer, obsm=obsm)
+
+
+def about(vade: VaDE, *, layer: str | None, obsm: str | None) -> dict[str, Any]:
+    """How a model was made, in types that an .h5ad file can hold."""
+    given = {name: value for name, value in vade.get_params(deep=False).items() if name != "callback"}
+    source = f"layers[{layer!r}]" if layer is not None else f"obsm[{obsm!r}]" if obsm is not None else "X"
+    figures = {"elbo": vade.lower_bound_, "modularity": vade.modularity_, "stability": vade.stability_}
+    return {
+        "params": {name: storable(value) for name, value in given.items() if value is not None},
+        "rows": source,
+        "n_clusters": vade.n_clusters_,
+        **{name: value for name, value in figures.items() if value is not None},
+        "history": {
+            "loss": np.array([epoch["loss"] for epoch in vade.history_["pretrain"]]),
+            "elbo": np.array([epoch["elbo"] for epoch in vade.history_["joint"]]),
+        },
+    }
+
+
+def storable(value: Any) -> Any:
+    """Numbers, text and arrays as they are, anything else in words."""
+    if isinstance(value, (int, float, str)):
+        return value
+    return np.asarray(value) if isinstance(value, (tuple, list)) else str(value)

@@ -1,0 +1,54 @@
+"""A small synthetic object in, annotated, through a file and back."""
+
+import anndata
+import numpy as np
+import pytest
+from common import SMALL
+from scipy import sparse
+
+import pervade.anndata
+from pervade import VaDE
+
+
+@pytest.fixture
+def adata(rows):
+    counts = sparse.csr_matrix(np.random.default_rng(0).poisson(0.7, (200, 12)).astype(np.float32))
+    made = anndata.AnnData(counts)
+    made.layers["shifted"] = rows[:, :1] + np.zeros((200, 12), np.float32) + np.arange(12)
+    made.obsm["X_pca"] = rows
+    made.obs_names = [f"cell{i}" for i in range(200)]
+    return made
+
+
+def test_round_trip(adata, rows, tmp_path):
+    vade = pervade.anndata.fit(adata, 3, obsm="X_pca", **SMALL)
+    expected = VaDE(3, **SMALL).fit(rows)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    back = anndata.read_h5ad(tmp_path / "a.h5ad")
+    np.testing.assert_array_equal(back.obsm["X_vade"], expected.transform(rows))
+    np.testing.assert_array_equal(back.obs["vade"].astype(int), expected.labels_)
+    assert list(back.obs["vade"].cat.categories) == ["0", "1", "2"]
+    np.testing.assert_array_equal(back.obs["vade_probability"], expected.predict_proba(rows).max(axis=1))
+    about = back.uns["vade"]
+    assert about["rows"] == "obsm['X_pca']" and about["n_clusters"] == 3
+    assert about["elbo"] == vade.lower_bound_ and len(about["history"]["elbo"]) == 2
+    assert list(about["params"]["hidden"]) == [16] and about["params"]["random_state"] == 0
+
+
+def test_where_rows_come_from(adata):
+    assert pervade.anndata.fit(adata, 2, **SMALL).n_features_in_ == 12
+    assert sparse.issparse(pervade.anndata.rows(adata))
+    pervade.anndata.fit(adata, 2, layer="shifted", key_added="second", **SMALL)
+    assert {"vade", "second"} <= set(adata.obs) and "X_second" in adata.obsm
+    with pytest.raises(ValueError, match="there is no layer `counts`; there are"):
+        pervade.anndata.rows(adata, layer="counts")
+    with pytest.raises(ValueError, match="not from both"):
+        pervade.anndata.rows(adata, layer="shifted", obsm="X_pca")
+    with pytest.raises(ValueError, match="no `X`"):
+        pervade.anndata.rows(anndata.AnnData(obs=adata.obs))
+
+
+def test_another_object(adata, rows):
+    vade = VaDE(3, **SMALL).fit(rows)
+    pervade.anndata.annotate(adata, vade, obsm="X_pca")
+    np.testing.assert_array_equal(adata.obs["vade"].astype(int), vade.labels_)

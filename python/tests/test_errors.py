@@ -1,0 +1,71 @@
+"""Errors are the library's, with its words."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+REFUSED = {
+    "`clusters` is 300, but the data have only 200 rows": {"n_clusters": 300},
+    "`clusters` is 0, must be at least 1": {"n_clusters": 0},
+    '`clusters` is "many"': {"n_clusters": "many"},
+    "`batch` is 0, must be at least 1": {"batch": 0},
+    '`batch` is "all"': {"batch": "all"},
+    "`epochs` is -1": {"epochs": -1},
+    "`dropout` is 2, must be at least 0 and at most 0.95": {"dropout": 2.0},
+    "`recipe` is \"secret\"": {"recipe": "secret"},
+    "`device` is abacus, must be `auto`, `cpu`, `cuda` or `cuda:N`": {"device": "abacus"},
+    "`precision` is fp8": {"precision": "fp8"},
+    "hint: use `--prepare unit`, or `--likelihood gaussian-fixed`": {"likelihood": "bernoulli", "prepare": "none"},
+    "Number of seeds|invalid value|`seed`": {"random_state": -5},
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_settings(small, rows, words):
+    vade = small().set_params(**REFUSED[words])
+    with pytest.raises(ValueError) as caught:
+        vade.fit(rows)
+    assert any(part in str(caught.value) for part in words.split("|")), caught.value
+    with pytest.raises(NotFittedError):
+        vade.predict(rows)
+
+
+def test_rows(small, rows):
+    bad = rows.copy()
+    bad[7, 3] = np.nan
+    with pytest.raises(ValueError, match=r"1 values are not finite numbers; the first is NaN in row 7, column 3"):
+        small().fit(bad)
+    bad[7, 3] = np.inf
+    with pytest.raises(ValueError, match="the first is inf in row 7, column 3"):
+        small().fit(rows).predict(bad)
+    with pytest.raises(ValueError, match="there is nothing to cluster"):
+        small().fit(np.ones((20, 3)))
+    with pytest.raises(ValueError, match="all 20 rows are the same"):
+        small().fit(np.tile([1.0, 2.0, 3.0], (20, 1)))
+    with pytest.raises(ValueError, match="X has 4 features, but VaDE is expecting 5 features"):
+        small().fit(rows).predict(rows[:, :4])
+    with pytest.raises(ValueError, match="dtype='numeric' is not compatible|could not convert string"):
+        small().fit(np.array([["a", "b"], ["c", "d"]]))
+    with pytest.raises(ValueError, match="not finite"):
+        small().fit(np.array([[1e300, 1.0], [2.0, 3.0]]))
+
+
+def test_samples_and_latents(small, rows):
+    vade = small().fit(rows)
+    with pytest.raises(ValueError, match="`cluster` is 3, must be below 3"):
+        vade.sample(1, cluster=3)
+    with pytest.raises(ValueError, match="`cluster` is -1"):
+        vade.sample(1, cluster=-1)
+    with pytest.raises(ValueError, match="`n_samples` is 0"):
+        vade.sample(0)
+    with pytest.raises(ValueError, match="`X` has 3 columns, the latent space has 2"):
+        vade.inverse_transform(np.zeros((4, 3)))
+
+
+def test_a_refit_that_fails_leaves_nothing(small, rows):
+    vade = small().fit(rows)
+    with pytest.raises(ValueError):
+        vade.fit(rows[:1])
+    assert not [name for name in vars(vade) if name.endswith("_") and name != "n_features_in_"]
+    with pytest.raises(NotFittedError):
+        vade.predict(rows)
