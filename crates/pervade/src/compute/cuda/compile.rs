@@ -1,8 +1,6 @@
 //! The kernels' sources, and their compilation by NVRTC for the device at hand.
 
 use std::ffi::CString;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaModule};
@@ -59,59 +57,29 @@ pub(super) fn compile(
             hint: "use `--device cpu`".to_string(),
         });
     }
-    let architecture = format!("sm_{major}{minor}");
-    check_library()?;
-    let kept = kept_image_path(&architecture, precision);
-    if let Some(image) = kept.as_ref().and_then(|path| std::fs::read(path).ok())
-        && let Ok(module) = context.load_module(Ptx::from_binary(image))
-    {
-        return Ok(module);
-    }
-    let image = compile_image(&architecture, precision)?;
-    // A place that cannot be written costs the next run a few seconds, no more.
-    let _ = kept.and_then(|path| keep_image(&path, &image).ok());
+    let image = compile_image(&format!("sm_{major}{minor}"), precision)?;
     context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
-}
-
-/// Where the machine code of these sources lies once it was made: compiling takes seconds, every time.
-fn kept_image_path(architecture: &str, precision: Precision) -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
-    let (source, options) = (source(), options(architecture, precision).join(" "));
-    let key = xxhash_rust::xxh3::xxh3_64(format!("{source}{options}{}", nvrtc_version()).as_bytes());
-    Some(cache.join("pervade").join(format!("kernels-{key:016x}.cubin")))
-}
-
-fn keep_image(path: &Path, image: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(image)?;
-    file.persist(path)?;
-    Ok(())
-}
-
-fn source() -> String {
-    SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
-}
-
-fn options(architecture: &str, precision: Precision) -> [String; 3] {
-    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
-    [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()]
 }
 
 /// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
 pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
     check_library()?;
+    let mut source = String::new();
+    for (name, text) in SOURCES {
+        source += &format!("#line 1 \"{name}\"\n{text}");
+    }
+    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
+    let options =
+        [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()];
     let broken = |what: &str| Error::Device {
         problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
         hint: "a newer NVRTC may know this device; `--device cpu` always works".to_string(),
     };
-    let source = CString::new(source()).map_err(|_| broken("a zero byte in the source"))?;
+    let source = CString::new(source).map_err(|_| broken("a zero byte in the source"))?;
     let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
     // SAFETY: the program was just created and is destroyed once, below.
     let image = unsafe {
-        match nvrtc::compile_program(program, &options(architecture, precision)) {
+        match nvrtc::compile_program(program, &options) {
             Ok(()) => cubin(program).map_err(|e| broken(&e)),
             Err(_) => {
                 let log = nvrtc::get_program_log(program).unwrap_or_default();
