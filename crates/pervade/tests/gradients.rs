@@ -254,6 +254,33 @@ fn prior_of_both_gammas() {
     }
 }
 
+#[test]
+fn soft_clusters() {
+    let (r, b, j, c) = (2, 7, 3, 5);
+    let (layout, slots) = one_mixture(c, j);
+    let (p, z) = (params(r, &layout, 24), random_matrix(r, b, j, 25));
+    let mut targets = matrix(r, b, c, random(r * b * c, 26).iter().map(|x| x.abs()).collect());
+    for row in targets.data.chunks_mut(c) {
+        // A target of zero has no logarithm and must not count.
+        row[1] = 0.0;
+        let total: f32 = row.iter().sum();
+        row.iter_mut().for_each(|x| *x /= total);
+    }
+    let run = |values: &[f32], z: &[f32]| {
+        let mut p = with_values(&p, values);
+        p.gradients = vec![0.0; values.len()];
+        let (mut pulls, mut dz) = (zeros(r, b, c), random_matrix(r, b, j, 1));
+        let mut sums = CPU().sums(r, b).unwrap();
+        let z = matrix(r, b, j, z.to_vec());
+        CPU().soft_clusters(&mut p, slots, &targets, &z, &mut pulls, &mut dz, &mut sums).unwrap();
+        let terms = CPU().take_sums(&mut sums).unwrap();
+        (-terms.iter().map(Terms::elbo).sum::<f64>() / b as f64, p.gradients, dz.data)
+    };
+    let (_, gradients, dz) = run(&p.values, &z.data);
+    check("means", CURVED, &p.values, &gradients, |v| run(v, &z.data).0);
+    check("z", CURVED, &z.data, &dz, |v| run(&p.values, v).0);
+}
+
 /// Small networks on `data`, standing in for any likelihood and gamma.
 fn small(data: &Dataset, likelihood: LikelihoodKind, gamma: Gamma) -> CheckedSettings {
     let settings = Settings {

@@ -4,6 +4,7 @@
 mod operations;
 mod points;
 mod prior;
+mod soft_clusters;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -131,6 +132,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
 fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = operations::checks(device, device.product_error())?;
     checks.extend(prior::checks(device)?);
+    checks.extend(soft_clusters::checks(device)?);
     checks.extend(points::checks(device)?);
     Ok(checks)
 }

@@ -16,6 +16,7 @@ mod prior;
 pub mod product;
 mod shared;
 pub mod simd;
+mod soft_clusters;
 
 pub use batch::{CpuBatch, CpuRows};
 pub use points::CpuPoints;
@@ -285,6 +286,20 @@ impl Device for Cpu {
         out: &mut M,
     ) -> Result<()> {
         prior::log_joint(self.isa, gamma, params, mixture, head, out);
+        Ok(())
+    }
+
+    fn soft_clusters(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        mixture: MixtureSlots,
+        targets: &M,
+        z: &M,
+        pulls: &mut M,
+        dz: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        soft_clusters::soft_clusters(params, mixture, targets, z, pulls, dz, sums);
         Ok(())
     }
 

@@ -135,6 +135,8 @@ kernels! {
     LogJoint = "log_joint",
     PriorRows = "prior_rows",
     PriorGradients = "prior_gradients",
+    SoftRows = "soft_rows",
+    SoftGradients = "soft_gradients",
     ProductSmall = "product_small",
     ProductLarge = "product_large",
     ProductTransposedBSmall = "product_transposed_b_small",

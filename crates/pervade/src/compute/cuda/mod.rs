@@ -12,6 +12,7 @@ mod heads;
 mod mixture;
 mod neighbours;
 mod points;
+mod soft_clusters;
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -402,6 +403,19 @@ impl Device for Cuda {
         out: &mut M,
     ) -> Result<()> {
         self.log_joints(gamma, params, mixture, head, out)
+    }
+
+    fn soft_clusters(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        mixture: MixtureSlots,
+        targets: &M,
+        z: &M,
+        pulls: &mut M,
+        dz: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        self.soft_cluster_terms(params, mixture, targets, z, pulls, dz, sums)
     }
 
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
