@@ -36,7 +36,7 @@ pub fn for_each_block<D: Device>(
 }
 
 /// Latent means of all rows, of each restart: [N, J].
-pub(super) fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
+pub fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
     let (n, j) = (run.data.n_rows(), run.architecture.n_latents());
     let mut latents: Vec<Vec<f32>> = (0..params.restarts).map(|_| Vec::with_capacity(n * j)).collect();
     let visit = |pass: Pass<'_>| {
