@@ -48,7 +48,7 @@ impl Default for Dec {
             n_clusters: 10,
             settings: Settings::recipe(Recipe::Robust, Clusters::Auto),
             starts: 20,
-            learning_rate: 1e-3,
+            learning_rate: 1e-4,
             refresh: None,
             tolerance: 1e-3,
             most_refreshes: 125,

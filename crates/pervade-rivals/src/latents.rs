@@ -8,11 +8,30 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Pack, Run, latents};
 use pervade::{Clustering, Result};
 
-/// Trained networks and a mixture on their latents.
-pub(crate) struct LatentClusters {
+/// A trained encoder: what turns rows into latents.
+pub(crate) struct Encoder {
     settings: CheckedSettings,
     /// The networks' numbers, as the library lays them out.
     values: Vec<f32>,
+}
+
+impl Encoder {
+    /// That of the pack's first restart.
+    pub(crate) fn new<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Self> {
+        Ok(Self { settings: run.settings.clone(), values: pack.values_of(run.device, 0)? })
+    }
+
+    /// Latent means of all rows: [N, J].
+    pub(crate) fn latents<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        self.settings.preparation.check_columns(data)?;
+        let run = Run::new(device, data, &self.settings)?;
+        Ok(latents(&run, &Params::fixed(device, &self.values)?)?.swap_remove(0))
+    }
+}
+
+/// Trained networks and a mixture on their latents.
+pub(crate) struct LatentClusters {
+    encoder: Encoder,
     mixture: DiagonalMixture,
 }
 
@@ -33,13 +52,7 @@ impl LatentClusters {
 
     /// The networks of the pack's first restart with a mixture that is already there.
     pub(crate) fn new<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, mixture: DiagonalMixture) -> Result<Self> {
-        Ok(Self { settings: run.settings.clone(), values: pack.values_of(run.device, 0)?, mixture })
-    }
-
-    fn latents<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
-        self.settings.preparation.check_columns(data)?;
-        let run = Run::new(device, data, &self.settings)?;
-        Ok(latents(&run, &Params::fixed(device, &self.values)?)?.swap_remove(0))
+        Ok(Self { encoder: Encoder::new(run, pack)?, mixture })
     }
 }
 
@@ -49,10 +62,10 @@ impl<D: Device> Clustering<D> for LatentClusters {
     }
 
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.mixture.assign(&self.latents(device, data)?)
+        self.mixture.assign(&self.encoder.latents(device, data)?)
     }
 
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {
-        self.latents(device, data).map(Some)
+        self.encoder.latents(device, data).map(Some)
     }
 }

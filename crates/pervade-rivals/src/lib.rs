@@ -16,6 +16,8 @@
 //! # Ok::<(), pervade::Error>(())
 //! ```
 
+mod aae;
+mod adversarial;
 mod ae_gmm;
 mod dec;
 mod kmeans;
@@ -23,6 +25,7 @@ mod latents;
 mod rows;
 mod vae_gmm;
 
+pub use aae::Aae;
 pub use ae_gmm::AeGmm;
 pub use dec::Dec;
 pub use kmeans::KMeans;
@@ -64,6 +67,11 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
             name: "VAE+GMM",
             about: "a variational auto-encoder (Kingma and Welling, 2014), then a Gaussian mixture on its means",
             build: |n_clusters| Box::new(VaeGmm { n_clusters, ..VaeGmm::default() }),
+        },
+        Method {
+            name: "AAE",
+            about: "an adversarial auto-encoder with a cluster and a style for its code (Makhzani et al., 2015)",
+            build: |n_clusters| Box::new(Aae { n_clusters, ..Aae::default() }),
         },
         Method {
             name: "DEC",

@@ -8,7 +8,7 @@ use pervade::metrics::{accuracy, silhouette};
 use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Silent};
 use pervade::{Clusterer, Error};
-use pervade_rivals::{AeGmm, Dec, VaeGmm};
+use pervade_rivals::{Aae, AeGmm, Dec, VaeGmm};
 
 const COLUMNS: usize = 8;
 const LATENTS: usize = 3;
@@ -49,6 +49,13 @@ fn rivals(n_clusters: usize) -> Vec<Box<dyn Clusterer<Cpu>>> {
         Box::new(AeGmm { n_clusters, settings: small(Recipe::Robust), ..AeGmm::default() }),
         Box::new(VaeGmm { n_clusters, settings: small(Recipe::Paper), ..VaeGmm::default() }),
         Box::new(Dec { n_clusters, settings: small(Recipe::Robust), ..Dec::default() }),
+        Box::new(Aae {
+            n_clusters,
+            settings: Settings { epochs: Some(100), ..small(Recipe::Paper) },
+            discriminator: vec![32],
+            adversarial_learning_rate: 1e-3,
+            ..Aae::default()
+        }),
     ]
 }
 

@@ -375,6 +375,23 @@ pub trait Device: Sync {
         dz: &mut Matrix<Self::Buffer>,
         sums: &mut Self::Sums,
     ) -> Result<()>;
+    /// The first `n` columns of every row become their softmax; the others stay.
+    fn softmax(&self, n: usize, x: &mut Matrix<Self::Buffer>) -> Result<()>;
+    /// The gradient of `softmax`, in place, from what it left in `y`.
+    fn softmax_backward(
+        &self,
+        n: usize,
+        y: &Matrix<Self::Buffer>,
+        dy: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Copies columns `from` of all rows of `x` to rows `to[0]..` and columns `to[1]..` of `y`.
+    fn copy_columns(
+        &self,
+        x: &Matrix<Self::Buffer>,
+        from: Range<usize>,
+        y: &mut Matrix<Self::Buffer>,
+        to: [usize; 2],
+    ) -> Result<()>;
     /// One step of Adam over its part of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 

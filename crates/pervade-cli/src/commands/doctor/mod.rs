@@ -1,6 +1,7 @@
 //! `pervade doctor`: checks this machine, every operation against a plain double-precision
 //! reference, then its speed.
 
+mod codes;
 mod operations;
 mod points;
 mod prior;
@@ -133,6 +134,7 @@ fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = operations::checks(device, device.product_error())?;
     checks.extend(prior::checks(device)?);
     checks.extend(soft_clusters::checks(device)?);
+    checks.extend(codes::checks(device)?);
     checks.extend(points::checks(device)?);
     Ok(checks)
 }

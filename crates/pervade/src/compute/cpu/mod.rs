@@ -7,6 +7,7 @@ mod adam;
 mod affine;
 mod batch;
 pub(crate) mod block;
+mod codes;
 mod heads;
 pub mod math;
 mod neighbours;
@@ -300,6 +301,21 @@ impl Device for Cpu {
         sums: &mut CpuSums,
     ) -> Result<()> {
         soft_clusters::soft_clusters(params, mixture, targets, z, pulls, dz, sums);
+        Ok(())
+    }
+
+    fn softmax(&self, n: usize, x: &mut M) -> Result<()> {
+        codes::softmax(n, x);
+        Ok(())
+    }
+
+    fn softmax_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
+        codes::softmax_backward(n, y, dy);
+        Ok(())
+    }
+
+    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
+        codes::copy_columns(x, from, y, to);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 mod affine;
 mod batch;
+mod codes;
 mod compile;
 mod driver;
 mod heads;
@@ -416,6 +417,18 @@ impl Device for Cuda {
         sums: &mut CudaSums,
     ) -> Result<()> {
         self.soft_cluster_terms(params, mixture, targets, z, pulls, dz, sums)
+    }
+
+    fn softmax(&self, n: usize, x: &mut M) -> Result<()> {
+        self.softmax_rows(n, x)
+    }
+
+    fn softmax_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
+        self.softmax_rows_backward(n, y, dy)
+    }
+
+    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
+        self.copy_block(x, from, y, to)
     }
 
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
