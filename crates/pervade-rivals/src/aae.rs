@@ -10,7 +10,7 @@
 //! takes 16 or 30 and maps several to one label.
 //! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10.
 
-use pervade::compute::{Device, Draw, Layout, Likelihood, Matrix, Params, Pick, Tick};
+use pervade::compute::{Device, Draw, Layout, Matrix, Params, Pick, Tick};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::nn::Tape;
@@ -19,7 +19,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::adversarial::{Critic, Judged};
+use crate::adversarial::{Critic, Side};
 use crate::latents::Encoder;
 
 /// AAE with its settings.
@@ -32,8 +32,7 @@ pub struct Aae {
     pub settings: Settings,
     /// Widths of the discriminators' hidden layers.
     pub discriminator: Vec<usize>,
-    /// Standard deviation of the noise that is added to whatever a discriminator sees: without it, a softmax
-    /// that is never quite one and zero gives every made row away.
+    /// Standard deviation of the noise that is added to whatever a discriminator sees.
     pub noise: f32,
     /// Learning rate of the discriminators and of the encoder that deceives them.
     pub adversarial_learning_rate: f32,
@@ -113,51 +112,28 @@ fn one_hot(n_rows: usize, k: usize) -> Result<Dataset> {
     Dataset::from_rows(n_rows, k, (0..n_rows * k).map(value).collect())
 }
 
-/// Room for columns that [`Device::sample_latents`] adds noise to: zeros, and log variances beside them.
-fn noisy_head<D: Device>(device: &D, rows: usize, columns: usize, noise: f32) -> Result<Matrix<D::Buffer>> {
-    let mut head = Matrix::zeros(device, 1, rows, 2 * columns)?;
-    let row = [vec![0.0; columns], vec![2.0 * noise.ln(); columns]].concat();
-    device.write(&mut head.data, 0, &row.repeat(rows))?;
-    Ok(head)
-}
-
-/// One of the two codes and who judges it.
-struct Side<B> {
-    critic: Critic,
-    /// Where it lies in the code.
-    columns: std::ops::Range<usize>,
-    /// Made rows, then real ones: [1, 2B, ..]; without noise, and its log variance beside it.
-    both: Judged<B>,
-    both_clean: Matrix<B>,
-    /// Made rows: [1, B, ..]; likewise.
-    made: Judged<B>,
-    made_clean: Matrix<B>,
-}
-
 /// Buffers of training, made once.
 struct Work<'r, D: Device> {
+    /// The phases as steps that a device may repeat; first, so that they go before what they work on.
+    recordings: [D::Recording; 3],
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     /// y and z of the batch: [1, B, K + J].
     code: Matrix<D::Buffer>,
-    sides: [Side<D::Buffer>; 2],
+    /// y, and z.
+    sides: [Side<D>; 2],
     /// One-hot rows, and those drawn.
     one_hot: D::Rows<'r>,
     drawn: D::Batch,
     /// Mean 0 and log variance 0, and what is drawn from it.
     normal: Matrix<D::Buffer>,
     noise: Matrix<D::Buffer>,
-    /// The verdicts that are wanted: no for made and yes for real ones; yes.
-    verdicts: Matrix<D::Buffer>,
-    yes: Matrix<D::Buffer>,
     /// Adam's moments of the encoder that deceives, while the others are in use.
     first_moments: D::Buffer,
     second_moments: D::Buffer,
-    /// Log likelihoods of the rows, and of the verdicts.
+    /// Log likelihoods of the rows.
     sums: D::Sums,
-    verdict_sums: D::Sums,
-    deception_sums: D::Sums,
-    recordings: [D::Recording; 3],
+    /// For the order of the rows, one-hot rows, and noise.
     keys: [Vec<Key>; 3],
     adversarial_learning_rate: f32,
 }
@@ -176,18 +152,10 @@ impl<'r, D: Device> Work<'r, D> {
         let mut params = Params::zeros(device, 1, layout.len())?;
         device.write(&mut params.values, 0, &start)?;
         let [y, z] = critics;
-        let side = |critic: Critic, columns: std::ops::Range<usize>| -> Result<Side<D::Buffer>> {
-            let (both, made) = (critic.room(device, 2 * b)?, critic.room(device, b)?);
-            let clean = |rows| noisy_head(device, rows, columns.len(), aae.noise);
-            let (both_clean, made_clean) = (clean(2 * b)?, clean(b)?);
-            Ok(Side { critic, columns, both, both_clean, made, made_clean })
-        };
-        let mut verdicts = Matrix::zeros(device, 1, 2 * b, 1)?;
-        device.write(&mut verdicts.data, b, &vec![1.0; b])?;
-        let mut yes = Matrix::zeros(device, 1, b, 1)?;
-        device.write(&mut yes.data, 0, &vec![1.0; b])?;
         let n = run.architecture.layout.len();
+        let side = |critic, columns| Side::new(device, critic, columns, b, aae.noise);
         let work = Self {
+            recordings: Default::default(),
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             code: Matrix::zeros(device, 1, b, all)?,
@@ -196,14 +164,9 @@ impl<'r, D: Device> Work<'r, D> {
             one_hot,
             normal: Matrix::zeros(device, 1, b, 2 * style)?,
             noise: Matrix::zeros(device, 1, b, style)?,
-            verdicts,
-            yes,
             first_moments: device.zeros(n)?,
             second_moments: device.zeros(n)?,
             sums: device.sums(1, b)?,
-            verdict_sums: device.sums(1, 2 * b)?,
-            deception_sums: device.sums(1, b)?,
-            recordings: Default::default(),
             keys: [Stream::JointOrder, Stream::Generate, Stream::Latent].map(|s| run.keys(s, &(0..1))),
             adversarial_learning_rate: aae.adversarial_learning_rate,
         };
@@ -288,27 +251,16 @@ impl<'r, D: Device> Work<'r, D> {
         critics: &mut Params<D::Buffer>,
         tick: &Tick,
     ) -> Result<()> {
-        let (device, b) = (run.device, run.settings.batch);
+        let device = run.device;
         self.encode(run, params)?;
         let pick = Pick::Shuffled { keys: &self.keys[1], epoch: tick.epoch, first: tick.first as usize };
         device.gather(&self.one_hot, pick, &mut self.drawn)?;
-        let draw = Draw { keys: &self.keys[2], step: tick.draw };
-        device.sample_latents(Some(draw), &self.normal, &mut self.noise)?;
+        let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
+        device.sample_latents(Some(draw(0)), &self.normal, &mut self.noise)?;
         let adam = tick.adam_step(0..critics.stride, 1, EPSILON);
-        for (i, (side, real)) in
-            self.sides.iter_mut().zip([device.picked(&self.drawn), &self.noise]).enumerate()
-        {
-            let both = &mut side.both;
-            device.copy_columns(&self.code, side.columns.clone(), &mut side.both_clean, [0, 0])?;
-            device.copy_columns(real, 0..real.columns, &mut side.both_clean, [b, 0])?;
-            let draw = Draw { keys: &self.keys[2], step: tick.draw + 1 + i as u64 };
-            device.sample_latents(Some(draw), &side.both_clean, &mut both.x)?;
-            side.critic.judge(device, critics, both)?;
-            let (family, sums) = ([Likelihood::Bernoulli], &mut self.verdict_sums);
-            device.likelihood(&family, &self.verdicts, &mut both.logits, sums)?;
-            side.critic.learn(device, critics, both, &adam)?;
-        }
-        Ok(())
+        let [y, z] = &mut self.sides;
+        y.discriminate(device, critics, &self.code, device.picked(&self.drawn), draw(1), &adam)?;
+        z.discriminate(device, critics, &self.code, &self.noise, draw(2), &adam)
     }
 
     /// The codes are those of the phase before: the encoder has not changed since.
@@ -320,18 +272,10 @@ impl<'r, D: Device> Work<'r, D> {
         tick: &Tick,
     ) -> Result<()> {
         let device = run.device;
-        for (i, side) in self.sides.iter_mut().enumerate() {
-            let made = &mut side.made;
-            device.copy_columns(&self.code, side.columns.clone(), &mut side.made_clean, [0, 0])?;
-            let draw = Draw { keys: &self.keys[2], step: tick.draw + 3 + i as u64 };
-            device.sample_latents(Some(draw), &side.made_clean, &mut made.x)?;
-            side.critic.judge(device, critics, made)?;
-            let (family, sums) = ([Likelihood::Bernoulli], &mut self.deception_sums);
-            device.likelihood(&family, &self.yes, &mut made.logits, sums)?;
-            side.critic.advise(device, critics, made)?;
-            let columns = 0..side.columns.len();
-            device.copy_columns(&made.dx, columns, &mut self.tape.dz, [0, side.columns.start])?;
-        }
+        let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
+        let [y, z] = &mut self.sides;
+        y.deceive(device, critics, &self.code, draw(3), &mut self.tape.dz)?;
+        z.deceive(device, critics, &self.code, draw(4), &mut self.tape.dz)?;
         self.encode_backward(run, params, tick, 1)
     }
 }

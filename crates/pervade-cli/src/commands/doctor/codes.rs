@@ -40,7 +40,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let all = 0..x.len();
     Ok(vec![
         Check::new("softmax", 2e-6, &read(device, &y.data, all.clone())?, &wanted),
-        Check::new("softmax' gradient", 2e-6, &read(device, &gradient.data, all)?, &slopes),
+        Check::new("softmax's gradient", 2e-6, &read(device, &gradient.data, all)?, &slopes),
         Check::new("columns side by side", 2e-6, &read(device, &block.data, 0..blocks.len())?, &blocks),
     ])
 }
