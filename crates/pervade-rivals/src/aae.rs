@@ -8,7 +8,8 @@
 //! Departures: the networks of VaDE's comparison instead of 3000-3000, no batch normalisation; Adam with a state for
 //! each phase instead of gradient descent with momentum; K is the number of clusters asked for, where the paper
 //! takes 16 or 30 and maps several to one label.
-//! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10.
+//! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10. Not reached yet on real data: on the 1,797 digits
+//! 0.32 after 60 epochs and 0.48 after 200 (one seed, hidden layers of 100, 100 and 400), still rising.
 
 use pervade::compute::{Device, Draw, Layout, Matrix, Params, Pick, Tick};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
