@@ -7,7 +7,7 @@
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
-use pervade::mixture::{DiagonalMixture, kmeans};
+use pervade::mixture::{self, DiagonalMixture, kmeans};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
@@ -50,24 +50,38 @@ impl<D: Device> Clusterer<D> for KMeans {
         let preparation = preparation(data)?;
         let rows = dense(data, &preparation);
         let key = Key::new(seed, Stream::Mixture, 0);
-        let mut best = kmeans(device, &rows, data.n_columns(), self.n_clusters, key, 0)?;
-        for start in 1..self.starts {
-            let next = kmeans(device, &rows, data.n_columns(), self.n_clusters, key, start)?;
-            if next.inertia < best.inertia {
-                best = next;
-            }
+        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, key, self.starts)?;
+        Ok(Box::new(Centres { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
+    }
+}
+
+/// The start with the least inertia, the first of equals.
+pub(crate) fn best_start<D: Device>(
+    device: &D,
+    rows: &[f32],
+    n_columns: usize,
+    n_clusters: usize,
+    key: Key,
+    starts: usize,
+) -> Result<mixture::KMeans> {
+    let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;
+    for start in 1..starts {
+        let next = kmeans(device, rows, n_columns, n_clusters, key, start)?;
+        if next.inertia < best.inertia {
+            best = next;
         }
-        let n_latent = data.n_columns();
-        let (log_weights, variances) = (vec![0.0; self.n_clusters], vec![1.0; best.centres.len()]);
-        // With equal weights and variances the most probable component is the nearest centre.
-        let mixture = DiagonalMixture {
-            log_weights,
-            means: best.centres,
-            variances,
-            n_components: self.n_clusters,
-            n_latent,
-        };
-        Ok(Box::new(Centres { preparation, mixture }))
+    }
+    Ok(best)
+}
+
+/// With equal weights and variances the most probable component is the nearest centre.
+pub(crate) fn nearest_centre(centres: Vec<f64>, n_clusters: usize) -> DiagonalMixture {
+    DiagonalMixture {
+        log_weights: vec![0.0; n_clusters],
+        variances: vec![1.0; centres.len()],
+        n_components: n_clusters,
+        n_latent: centres.len() / n_clusters,
+        means: centres,
     }
 }
 

@@ -16,10 +16,20 @@
 //! # Ok::<(), pervade::Error>(())
 //! ```
 
+mod aae;
+mod adversarial;
+mod ae_gmm;
+mod dec;
 mod kmeans;
+mod latents;
 mod rows;
+mod vae_gmm;
 
+pub use aae::Aae;
+pub use ae_gmm::AeGmm;
+pub use dec::Dec;
 pub use kmeans::KMeans;
+pub use vae_gmm::VaeGmm;
 
 use pervade::Clusterer;
 use pervade::compute::Device;
@@ -42,14 +52,36 @@ impl<D: Device> Method<D> {
 
 /// All clustering methods, in the order of the paper's table.
 pub fn methods<D: Device>() -> Vec<Method<D>> {
-    vec![Method {
-        name: "k-means",
-        about: "Lloyd's iterations from a k-means++ start (Arthur and Vassilvitskii, 2007)",
-        build: |n_clusters| Box::new(KMeans { n_clusters, ..KMeans::default() }),
-    }]
+    vec![
+        Method {
+            name: "k-means",
+            about: "Lloyd's iterations from a k-means++ start (Arthur and Vassilvitskii, 2007)",
+            build: |n_clusters| Box::new(KMeans { n_clusters, ..KMeans::default() }),
+        },
+        Method {
+            name: "AE+GMM",
+            about: "an auto-encoder, then a Gaussian mixture on its latents (baseline of Jiang et al., 2017)",
+            build: |n_clusters| Box::new(AeGmm { n_clusters, ..AeGmm::default() }),
+        },
+        Method {
+            name: "VAE+GMM",
+            about: "a variational auto-encoder (Kingma and Welling, 2014), then a Gaussian mixture on its means",
+            build: |n_clusters| Box::new(VaeGmm { n_clusters, ..VaeGmm::default() }),
+        },
+        Method {
+            name: "AAE",
+            about: "an adversarial auto-encoder with a cluster and a style for its code (Makhzani et al., 2015)",
+            build: |n_clusters| Box::new(Aae { n_clusters, ..Aae::default() }),
+        },
+        Method {
+            name: "DEC",
+            about: "an auto-encoder's latents, clustered and sharpened (Xie, Girshick and Farhadi, 2016)",
+            build: |n_clusters| Box::new(Dec { n_clusters, ..Dec::default() }),
+        },
+    ]
 }
 
-/// The method of that name.
+/// The method of that name, in capitals or not.
 pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
-    methods().into_iter().find(|method| method.name == name)
+    methods().into_iter().find(|method| method.name.eq_ignore_ascii_case(name))
 }

@@ -254,6 +254,66 @@ fn prior_of_both_gammas() {
     }
 }
 
+#[test]
+fn soft_clusters() {
+    let (r, b, j, c) = (2, 7, 3, 5);
+    let (layout, slots) = one_mixture(c, j);
+    let (p, z) = (params(r, &layout, 24), random_matrix(r, b, j, 25));
+    let mut targets = matrix(r, b, c, random(r * b * c, 26).iter().map(|x| x.abs()).collect());
+    for row in targets.data.chunks_mut(c) {
+        // A target of zero has no logarithm and must not count.
+        row[1] = 0.0;
+        let total: f32 = row.iter().sum();
+        row.iter_mut().for_each(|x| *x /= total);
+    }
+    let run = |values: &[f32], z: &[f32]| {
+        let mut p = with_values(&p, values);
+        p.gradients = vec![0.0; values.len()];
+        let (mut pulls, mut dz) = (zeros(r, b, c), random_matrix(r, b, j, 1));
+        let mut sums = CPU().sums(r, b).unwrap();
+        let z = matrix(r, b, j, z.to_vec());
+        CPU().soft_clusters(&mut p, slots, &targets, &z, &mut pulls, &mut dz, &mut sums).unwrap();
+        let terms = CPU().take_sums(&mut sums).unwrap();
+        (-terms.iter().map(Terms::elbo).sum::<f64>() / b as f64, p.gradients, dz.data)
+    };
+    let (_, gradients, dz) = run(&p.values, &z.data);
+    check("means", CURVED, &p.values, &gradients, |v| run(v, &z.data).0);
+    check("z", CURVED, &z.data, &dz, |v| run(&p.values, v).0);
+}
+
+#[test]
+fn softmax_of_some_columns() {
+    let (r, b, columns, n) = (2, 3, 7, 4);
+    let (x, w) = (random_matrix(r, b, columns, 27), random_matrix(r, b, columns, 28));
+    let forward = |v: &[f32]| {
+        let mut y = matrix(r, b, columns, v.to_vec());
+        CPU().softmax(n, &mut y).unwrap();
+        y
+    };
+    let y = forward(&x.data);
+    for (y, x) in y.data.chunks(columns).zip(x.data.chunks(columns)) {
+        assert!((y[..n].iter().sum::<f32>() - 1.0).abs() < 1e-6 && y[n..] == x[n..]);
+    }
+    let mut dy = w.clone();
+    CPU().softmax_backward(n, &y, &mut dy).unwrap();
+    check("softmax", CURVED, &x.data, &dy.data, |v| weighted(&w.data, &forward(v).data));
+    // Logits beyond what the exponential holds.
+    let far = forward(&[1e4, -1e4, 0.0, 1e4 - 1.0, 5.0, 6.0, 7.0].repeat(r * b));
+    assert!(far.data.iter().all(|y| y.is_finite()) && far.data[0] > 0.7);
+}
+
+#[test]
+fn columns_side_by_side() {
+    let (x, mut y) = (random_matrix(2, 3, 5, 29), zeros(2, 7, 6));
+    CPU().copy_columns(&x, 1..4, &mut y, [4, 2]).unwrap();
+    let wanted = |place: usize| {
+        let (restart, row, column) = (place / 42, place / 6 % 7, place % 6);
+        let inside = row >= 4 && (2..5).contains(&column);
+        if inside { x.data[(restart * 3 + row - 4) * 5 + column - 1] } else { 0.0 }
+    };
+    assert!((0..y.data.len()).all(|place| y.data[place] == wanted(place)));
+}
+
 /// Small networks on `data`, standing in for any likelihood and gamma.
 fn small(data: &Dataset, likelihood: LikelihoodKind, gamma: Gamma) -> CheckedSettings {
     let settings = Settings {

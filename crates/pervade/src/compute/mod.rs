@@ -363,6 +363,37 @@ pub trait Device: Sync {
         head: &Matrix<Self::Buffer>,
         out: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
+    /// Soft clusters around the mixture's means (DEC; Xie, Girshick and Farhadi, 2016): q_m in proportion to
+    /// 1 / (1 + |z - mu_m|^2). Adds minus KL(P || Q) of each row to the sums, as the cluster term; the
+    /// gradient of its mean over rows goes to the means and to `dz` (overwritten). `targets` is P, and `pulls`
+    /// is left with how strongly each mean and each row pull at each other; both are [R, B, C].
+    fn soft_clusters(
+        &self,
+        params: &mut Params<Self::Buffer>,
+        mixture: MixtureSlots,
+        targets: &Matrix<Self::Buffer>,
+        z: &Matrix<Self::Buffer>,
+        pulls: &mut Matrix<Self::Buffer>,
+        dz: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+    /// The first `n` columns of every row become their softmax; the others stay.
+    fn softmax(&self, n: usize, x: &mut Matrix<Self::Buffer>) -> Result<()>;
+    /// The gradient of `softmax`, in place, from what it left in `y`.
+    fn softmax_backward(
+        &self,
+        n: usize,
+        y: &Matrix<Self::Buffer>,
+        dy: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Copies columns `from` of all rows of `x` to rows `to[0]..` and columns `to[1]..` of `y`.
+    fn copy_columns(
+        &self,
+        x: &Matrix<Self::Buffer>,
+        from: Range<usize>,
+        y: &mut Matrix<Self::Buffer>,
+        to: [usize; 2],
+    ) -> Result<()>;
     /// One step of Adam over its part of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 

@@ -22,7 +22,8 @@ pub struct Tape<B> {
     pub d_head: Matrix<B>,
     /// Gradient of the latents that the prior sends.
     pub dz_prior: Matrix<B>,
-    dz: Matrix<B>,
+    /// Gradient of the latents that the decoder sends.
+    pub dz: Matrix<B>,
     d_decoded: Vec<Matrix<B>>,
 }
 

@@ -12,12 +12,29 @@ use crate::{Error, Result};
 /// States of a run that are scored, the start and the end included.
 const SCORED_STATES: usize = 5;
 
-/// Trains the pack jointly, from wherever it stands.
+/// Trains the pack jointly, from wherever it stands, and keeps the best of a few states on the way.
 pub fn train<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
+) -> Result<()> {
+    maximise_elbo(run, pack, observer, save, |pack, observer| {
+        if !is_scored(pack.state.epoch, run.settings.epochs) {
+            return Ok(());
+        }
+        let scored = score_states(run, pack, observer)?;
+        keep_best(run, pack, scored, observer)
+    })
+}
+
+/// The epochs of joint training; `look` sees the pack after each, before it may be saved.
+pub fn maximise_elbo<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+    mut look: impl FnMut(&mut Pack<D>, &mut dyn Observer) -> Result<()>,
 ) -> Result<()> {
     let restarts = pack.state.restarts.clone();
     let (b, epochs) = (run.settings.batch, run.settings.epochs);
@@ -58,10 +75,7 @@ pub fn train<D: Device>(
             control = observer.event(&Event::Trained(restarts.start + place, &entry));
             pack.state.records[place].joint.push(entry);
         }
-        if is_scored(epoch + 1, epochs) {
-            let scored = score_states(run, pack, observer)?;
-            keep_best(run, pack, scored, observer)?;
-        }
+        look(pack, observer)?;
         obey(control, pack, observer, save)?;
     }
     observer.event(&Event::StageEnded { restart: restarts.start, stage: Stage::Joint });

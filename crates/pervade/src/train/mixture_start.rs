@@ -2,7 +2,7 @@
 
 use super::Control;
 use super::observer::{Event, Observer, Stage, ask};
-use super::pass::latents;
+use super::pass::latents_asking;
 use super::run::{Pack, Run, Save, obey};
 use super::score::{keep_best, score_states};
 use crate::Result;
@@ -34,7 +34,7 @@ pub fn start_mixture<D: Device>(
     let mut go_on = ask(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
-    let mut latents = latents(run, &pack.params, &mut go_on)?;
+    let mut latents = latents_asking(run, &pack.params, &mut go_on)?;
     let options = EmOptions {
         components: settings.n_components,
         restarts: settings.settings.mixture_starts,

@@ -9,12 +9,12 @@ mod pretrain;
 mod run;
 mod score;
 
-pub use joint::{JointStep, train};
+pub use joint::{JointStep, maximise_elbo, train};
 pub use mixture_start::start_mixture;
 pub(crate) use observer::ask;
 pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
-pub use pass::{Pass, for_each_block};
+pub use pass::{Pass, for_each_block, latents};
 pub use pretrain::pretrain;
 pub use run::{Best, Pack, Run, Save, StartGroups, State};
 pub(crate) use score::{argmax, cluster_probabilities};

@@ -37,7 +37,12 @@ pub fn for_each_block<D: Device>(
 }
 
 /// Latent means of all rows, of each restart: [N, J].
-pub(super) fn latents<D: Device>(
+pub fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
+    latents_asking(run, params, &mut || Ok(()))
+}
+
+/// The same, asking after each block whether to go on.
+pub(super) fn latents_asking<D: Device>(
     run: &Run<'_, D>,
     params: &Params<D::Buffer>,
     ask: Ask<'_>,

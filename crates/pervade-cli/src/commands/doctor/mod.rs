@@ -1,9 +1,11 @@
 //! `pervade doctor`: checks this machine, every operation against a plain double-precision
 //! reference, then its speed.
 
+mod codes;
 mod operations;
 mod points;
 mod prior;
+mod soft_clusters;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -130,6 +132,8 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
 fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = operations::checks(device, device.product_error())?;
     checks.extend(prior::checks(device)?);
+    checks.extend(soft_clusters::checks(device)?);
+    checks.extend(codes::checks(device)?);
     checks.extend(points::checks(device)?);
     Ok(checks)
 }

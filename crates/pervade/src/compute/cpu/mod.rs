@@ -7,6 +7,7 @@ mod adam;
 mod affine;
 mod batch;
 pub(crate) mod block;
+mod codes;
 mod heads;
 pub mod math;
 mod neighbours;
@@ -16,6 +17,7 @@ mod prior;
 pub mod product;
 mod shared;
 pub mod simd;
+mod soft_clusters;
 
 pub use batch::{CpuBatch, CpuRows};
 pub use points::CpuPoints;
@@ -285,6 +287,35 @@ impl Device for Cpu {
         out: &mut M,
     ) -> Result<()> {
         prior::log_joint(self.isa, gamma, params, mixture, head, out);
+        Ok(())
+    }
+
+    fn soft_clusters(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        mixture: MixtureSlots,
+        targets: &M,
+        z: &M,
+        pulls: &mut M,
+        dz: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        soft_clusters::soft_clusters(params, mixture, targets, z, pulls, dz, sums);
+        Ok(())
+    }
+
+    fn softmax(&self, n: usize, x: &mut M) -> Result<()> {
+        codes::softmax(n, x);
+        Ok(())
+    }
+
+    fn softmax_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
+        codes::softmax_backward(n, y, dy);
+        Ok(())
+    }
+
+    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
+        codes::copy_columns(x, from, y, to);
         Ok(())
     }
 

@@ -6,12 +6,14 @@
 
 mod affine;
 mod batch;
+mod codes;
 mod compile;
 mod driver;
 mod heads;
 mod mixture;
 mod neighbours;
 mod points;
+mod soft_clusters;
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -402,6 +404,31 @@ impl Device for Cuda {
         out: &mut M,
     ) -> Result<()> {
         self.log_joints(gamma, params, mixture, head, out)
+    }
+
+    fn soft_clusters(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        mixture: MixtureSlots,
+        targets: &M,
+        z: &M,
+        pulls: &mut M,
+        dz: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        self.soft_cluster_terms(params, mixture, targets, z, pulls, dz, sums)
+    }
+
+    fn softmax(&self, n: usize, x: &mut M) -> Result<()> {
+        self.softmax_rows(n, x)
+    }
+
+    fn softmax_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
+        self.softmax_rows_backward(n, y, dy)
+    }
+
+    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
+        self.copy_block(x, from, y, to)
     }
 
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {

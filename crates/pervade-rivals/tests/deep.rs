@@ -1,0 +1,156 @@
+//! The deep rivals: planted clusters are found, results do not depend on threads, new rows get clusters, and what
+//! cannot be done is refused.
+
+use pervade::compute::Cpu;
+use pervade::config::{Clusters, Recipe, Settings};
+use pervade::data::Dataset;
+use pervade::metrics::{accuracy, silhouette};
+use pervade::seed::{Key, Stream};
+use pervade::train::{Control, Event, Observer, Silent};
+use pervade::{Clusterer, Error};
+use pervade_rivals::{Aae, AeGmm, Dec, VaeGmm};
+
+const COLUMNS: usize = 8;
+const LATENTS: usize = 3;
+
+/// Four groups of rows in a cube, told apart by every column.
+fn planted(n_rows: usize) -> (Dataset, Vec<u32>) {
+    let key = Key::new(5, Stream::Generate, 0);
+    let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
+    let labels: Vec<u32> = (0..n_rows).map(|row| (uniform(row, 0, 20) * 4.0) as u32).collect();
+    let value = |place: usize| {
+        let (row, column) = (place / COLUMNS, place % COLUMNS);
+        let on = (labels[row] as usize + column).is_multiple_of(4);
+        (if on { 3.0 } else { 0.0 } + 0.5 * uniform(row, column, 21)) as f32
+    };
+    let values = (0..n_rows * COLUMNS).map(value).collect();
+    (Dataset::from_rows(n_rows, COLUMNS, values).unwrap(), labels)
+}
+
+/// Networks and epochs that take a moment.
+fn small(recipe: Recipe) -> Settings {
+    Settings {
+        latents: LATENTS,
+        hidden: vec![32, 32],
+        pretrain_epochs: Some(30),
+        pretrain_batch: 50,
+        pretrain_learning_rate: 1e-2, // few steps must do
+        cool_down: 100,
+        epochs: Some(60),
+        batch: 50,
+        learning_rate: 5e-3,
+        ..Settings::recipe(recipe, Clusters::Auto)
+    }
+}
+
+/// Each method for K clusters.
+fn rivals(n_clusters: usize) -> Vec<Box<dyn Clusterer<Cpu>>> {
+    vec![
+        Box::new(AeGmm { n_clusters, settings: small(Recipe::Robust), ..AeGmm::default() }),
+        Box::new(VaeGmm { n_clusters, settings: small(Recipe::Paper), ..VaeGmm::default() }),
+        Box::new(Dec { n_clusters, settings: small(Recipe::Robust), ..Dec::default() }),
+        Box::new(Aae {
+            n_clusters,
+            settings: Settings { epochs: Some(100), ..small(Recipe::Paper) },
+            discriminator: vec![32],
+            adversarial_learning_rate: 1e-3,
+            ..Aae::default()
+        }),
+    ]
+}
+
+#[test]
+fn planted_clusters_are_found_in_these_rows_and_in_new_ones() {
+    let (all, labels) = planted(600);
+    let rows = |range: std::ops::Range<usize>| {
+        let mut values = vec![0.0; range.len() * COLUMNS];
+        values.chunks_mut(COLUMNS).zip(range).for_each(|(row, i)| all.row_into(i, row));
+        Dataset::from_rows(values.len() / COLUMNS, COLUMNS, values).unwrap()
+    };
+    let (known, new, device) = (rows(0..400), rows(400..600), Cpu::new());
+    for rival in rivals(4) {
+        let clustering = rival.cluster(&known, &device, 1, &mut Silent).unwrap();
+        assert_eq!(clustering.n_clusters(), 4, "{}", rival.name());
+        let mut clusters = clustering.assign(&device, &known).unwrap();
+        clusters.extend(clustering.assign(&device, &new).unwrap());
+        let score = accuracy(&clusters, &labels).unwrap();
+        assert!(score > 0.99, "{} finds {score}", rival.name());
+        let latents = clustering.embed(&device, &new).unwrap().expect("a deep method has latents");
+        // The code of AAE is its clusters' logits and the latents.
+        let columns = if rival.name() == "AAE" { 4 + LATENTS } else { LATENTS };
+        assert_eq!(latents.len(), 200 * columns, "{}", rival.name());
+    }
+}
+
+#[test]
+fn neither_threads_nor_repetition_show_and_the_seed_does() {
+    let (data, _) = planted(300);
+    let device = Cpu::new();
+    for which in 0..rivals(4).len() {
+        let name = rivals(4)[which].name();
+        let results = |threads: usize, seed: u64| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let clustering = rivals(4)[which].cluster(&data, &device, seed, &mut Silent).unwrap();
+                let clusters = clustering.assign(&device, &data).unwrap();
+                (clusters, clustering.embed(&device, &data).unwrap().unwrap())
+            })
+        };
+        let one = results(1, 3);
+        assert!(one == results(3, 3), "{name} depends on the threads");
+        assert!(one.1 != results(1, 4).1, "{name} ignores its seed");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let (data, _) = planted(30);
+    let device = Cpu::new();
+    for rival in rivals(31) {
+        let error = rival.cluster(&data, &device, 0, &mut Silent).err().expect("more clusters than rows");
+        assert!(error.to_string().contains("31") && error.to_string().contains("30 rows"), "{error}");
+    }
+    for rival in rivals(4) {
+        let clustering = rival.cluster(&data, &device, 0, &mut Silent).unwrap();
+        let narrow = Dataset::from_rows(2, 2, vec![0.0, 1.0, 2.0, 3.0]).unwrap();
+        assert!(clustering.assign(&device, &narrow).is_err(), "{}", rival.name());
+        assert!(clustering.embed(&device, &narrow).is_err(), "{}", rival.name());
+    }
+}
+
+/// Says stop at the first epoch that is not pretraining.
+struct Impatient;
+
+impl Observer for Impatient {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
+    }
+}
+
+#[test]
+fn a_listener_can_stop_training() {
+    let (data, _) = planted(100);
+    for rival in rivals(4).into_iter().skip(1) {
+        let error = rival.cluster(&data, &Cpu::new(), 0, &mut Impatient).err().expect("stopped");
+        assert!(matches!(error, Error::Interrupted { .. }), "{}: {error}", rival.name());
+    }
+}
+
+/// The clusters of DEC are the nearest centres, and sharpening moved rows towards them.
+#[test]
+fn dec_sharpens_what_k_means_started() {
+    let (data, _) = planted(400);
+    let device = Cpu::new();
+    let dec = |most_refreshes: usize| {
+        // Rows of clear clusters stand still from the first: only a share below none lets it go on.
+        let (settings, tolerance) = (small(Recipe::Robust), -1.0);
+        let dec = Dec { n_clusters: 4, settings, tolerance, most_refreshes, ..Dec::default() };
+        let clustering = dec.cluster(&data, &device, 0, &mut Silent).unwrap();
+        let clusters = clustering.assign(&device, &data).unwrap();
+        let latents = clustering.embed(&device, &data).unwrap().unwrap();
+        let key = Key::new(0, Stream::Sample, 0);
+        silhouette(&latents, LATENTS, &clusters, 400, key).unwrap().expect("more than one cluster")
+    };
+    let (before, after) = (dec(0), dec(20));
+    assert!(after > before, "silhouette {before} before, {after} after");
+}

@@ -1,0 +1,49 @@
+//! Codes that are partly a choice of one of many: softmax over some columns, and columns put side by side.
+
+use std::ops::Range;
+
+use super::driver::{Arg, Kernel, Launch};
+use super::{Cuda, M, Result, blocks};
+
+/// Threads of a block where each works for itself.
+const THREADS: u32 = 128;
+
+impl Cuda {
+    pub(super) fn softmax_rows(&self, n: usize, x: &mut M) -> Result<()> {
+        assert!(n <= x.columns, "a softmax over columns that are there");
+        let rows = x.restarts * x.rows;
+        let args = [Arg::from(x.data.address(0)), rows.into(), x.columns.into(), n.into()];
+        self.driver.launch(one_each(Kernel::Softmax, rows), &args)
+    }
+
+    pub(super) fn softmax_rows_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
+        assert!(y.columns == dy.columns && n <= y.columns, "a gradient for each column");
+        let rows = y.restarts * y.rows;
+        let addresses = [y.data.address(0), dy.data.address(0)].map(Arg::from);
+        let sizes = [rows, y.columns, n].map(Arg::from);
+        let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes).collect();
+        self.driver.launch(one_each(Kernel::SoftmaxBackward, rows), &args)
+    }
+
+    pub(super) fn copy_block(
+        &self,
+        x: &M,
+        from: Range<usize>,
+        y: &mut M,
+        [row, column]: [usize; 2],
+    ) -> Result<()> {
+        assert!(from.end <= x.columns && column + from.len() <= y.columns, "columns that are there");
+        assert!(row + x.rows <= y.rows && x.restarts == y.restarts, "rows that are there");
+        let addresses = [x.data.address(0), y.data.address(0)].map(Arg::from);
+        let sizes =
+            [x.restarts * x.rows, x.rows, x.columns, from.start, from.len(), y.rows, y.columns, row, column];
+        let launch = one_each(Kernel::CopyColumns, x.restarts * x.rows * from.len());
+        let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes.map(Arg::from)).collect();
+        self.driver.launch(launch, &args)
+    }
+}
+
+/// A thread for each of `n`.
+fn one_each(kernel: Kernel, n: usize) -> Launch {
+    Launch { kernel, grid: (blocks(n, THREADS), 1, 1), threads: THREADS, shared: 0 }
+}
