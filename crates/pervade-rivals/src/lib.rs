@@ -16,13 +16,24 @@
 //! # Ok::<(), pervade::Error>(())
 //! ```
 
+mod eigen;
+mod gmm;
 mod kmeans;
+mod ldmgi;
+mod nearest;
 mod rows;
+mod small;
+mod sparse;
+mod spectral;
 
+pub use gmm::{Covariance, Gmm};
 pub use kmeans::KMeans;
+pub use ldmgi::Ldmgi;
+pub use spectral::Spectral;
 
-use pervade::Clusterer;
 use pervade::compute::Device;
+use pervade::data::Dataset;
+use pervade::{Clusterer, Result};
 
 /// A rival: what it is called and how to get it.
 pub struct Method<D: Device> {
@@ -42,14 +53,41 @@ impl<D: Device> Method<D> {
 
 /// All clustering methods, in the order of the paper's table.
 pub fn methods<D: Device>() -> Vec<Method<D>> {
-    vec![Method {
-        name: "k-means",
-        about: "Lloyd's iterations from a k-means++ start (Arthur and Vassilvitskii, 2007)",
-        build: |n_clusters| Box::new(KMeans { n_clusters, ..KMeans::default() }),
-    }]
+    vec![
+        Method {
+            name: "k-means",
+            about: "Lloyd's iterations from a k-means++ start (Arthur and Vassilvitskii, 2007)",
+            build: |n_clusters| Box::new(KMeans { n_clusters, ..KMeans::default() }),
+        },
+        Method {
+            name: "gmm",
+            about: "Gaussian mixture with diagonal covariances by EM (Dempster, Laird and Rubin, 1977)",
+            build: |n_clusters| Box::new(Gmm { n_clusters, ..Gmm::default() }),
+        },
+        Method {
+            name: "gmm-full",
+            about: "the same with full covariances",
+            build: |n_clusters| Box::new(Gmm { n_clusters, covariance: Covariance::Full, ..Gmm::default() }),
+        },
+        Method {
+            name: "spectral",
+            about: "normalised spectral clustering of the nearest-neighbour graph (Ng, Jordan and Weiss, 2002)",
+            build: |n_clusters| Box::new(Spectral { n_clusters, ..Spectral::default() }),
+        },
+        Method {
+            name: "ldmgi",
+            about: "local discriminant models and global integration (Yang et al., 2010)",
+            build: |n_clusters| Box::new(Ldmgi { n_clusters, ..Ldmgi::default() }),
+        },
+    ]
 }
 
 /// The method of that name.
 pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
     methods().into_iter().find(|method| method.name == name)
+}
+
+/// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
+pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
+    Ok(rows::dense(data, &rows::preparation(data)?))
 }
