@@ -6,7 +6,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
-use crate::commands::{assign, bench, completions, demo, doctor, evaluate, fit, generate, inspect, rows};
+use crate::commands::{
+    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, rows,
+};
 use crate::console::Console;
 use crate::device::AnyDevice;
 use crate::settings;
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Reconstruct(rows::ReconstructArgs),
     Score(rows::ScoreArgs),
     Evaluate(evaluate::EvaluateArgs),
+    Compare(compare::CompareArgs),
     Inspect(inspect::InspectArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
