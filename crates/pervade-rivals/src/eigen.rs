@@ -18,14 +18,20 @@ use crate::sparse::Sparse;
 const LEAST_GUARDS: usize = 8;
 /// Each pass shrinks the unwanted part of the last wanted vector by about this factor.
 const GAIN: f64 = 1e3;
-const DEGREES: [usize; 2] = [8, 400];
+const DEGREES: [usize; 2] = [8, 1000];
+/// Where the polynomial would need more than the highest degree, so few rows are solved whole.
+const DENSE_ROWS: usize = 500;
+/// Residuals below this share of the largest possible eigenvalue are noise.
+const ROUNDING: f64 = 1e-14;
+/// Passes after which the edge is worth believing.
+const EARLY_PASSES: usize = 8;
 /// Rows whose sums are taken by one task; fixed, so that the order of sums does not depend on threads.
 const TASK_ROWS: usize = 1024;
 
 /// How exact the eigenvectors have to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accuracy {
-    /// |A x - t x| of each wanted pair, as a share of the block's largest eigenvalue.
+    /// |A x - t x| of each wanted pair, as a share of the first eigenvalue that is not wanted.
     pub(crate) residual: f64,
     /// Passes at most.
     pub(crate) max_passes: usize,
@@ -41,6 +47,7 @@ impl Default for Accuracy {
 /// Eigenvalues, rising, and eigenvectors as columns.
 pub(crate) struct Eigen {
     /// `[k]`
+    #[cfg_attr(not(test), expect(dead_code, reason = "clusters need the vectors alone; tests check both"))]
     pub(crate) values: Vec<f64>,
     /// `[n, k]`
     pub(crate) vectors: Vec<f64>,
@@ -60,14 +67,20 @@ pub(crate) fn smallest(
     let mut block = Block { x: (0..n * m).map(start).collect(), ax: vec![0.0; n * m], n, m };
     block.orthonormalise(key, 0);
     let mut values = block.rayleigh_ritz(matrix);
+    // Not the block's largest, which may still be any; and no finer than rounding.
+    let scale = |values: &[f64]| values[wanted.min(m - 1)].max(ROUNDING * upper / accuracy.residual);
     let mut most_degrees = 2 * DEGREES[0];
     for pass in 1..=accuracy.max_passes {
         let edge = values[m - 1];
         let worst = block.residuals(&values).into_iter().take(wanted).fold(0.0, f64::max);
-        if worst <= accuracy.residual * edge.abs() || m == n {
+        if worst <= accuracy.residual * scale(&values) || m == n {
             return Ok(block.leading(wanted, &values));
         }
-        let degree = degree(values[wanted - 1], edge, upper).min(most_degrees);
+        let degree = degree(values[wanted - 1], edge, upper);
+        if degree == DEGREES[1] && pass > EARLY_PASSES && n <= DENSE_ROWS {
+            return Ok(dense(matrix, wanted));
+        }
+        let degree = degree.min(most_degrees);
         block.filter(matrix, degree, values[0], edge, upper);
         block.orthonormalise(key, pass as u32);
         values = block.rayleigh_ritz(matrix);
@@ -75,11 +88,24 @@ pub(crate) fn smallest(
         most_degrees = (2 * most_degrees).min(DEGREES[1]);
     }
     let worst = block.residuals(&values).into_iter().take(wanted).fold(0.0, f64::max);
-    if worst <= 100.0 * accuracy.residual * values[m - 1].abs() {
+    if worst <= 100.0 * accuracy.residual * scale(&values) {
         return Ok(block.leading(wanted, &values));
     }
     let problem = format!("the eigenvectors of its graph were not found in {} passes", accuracy.max_passes);
     Err(Error::data("data", problem).with_hint("ask for fewer clusters, or use more neighbours"))
+}
+
+/// All eigenvalues at once, for few rows.
+fn dense(matrix: &Sparse, wanted: usize) -> Eigen {
+    let n = matrix.len();
+    let mut whole = vec![0.0; n * n];
+    for i in 0..n {
+        matrix.row(i).for_each(|(j, value)| whole[i * n + j] = value);
+    }
+    let (mut values, all) = symmetric_eigen(&whole, n);
+    values.truncate(wanted);
+    let vectors = (0..n * wanted).map(|place| all[place / wanted * n + place % wanted]).collect();
+    Eigen { values, vectors }
 }
 
 /// The degree at which the polynomial is `GAIN` times larger at `last` than on [edge, upper].

@@ -25,6 +25,8 @@ mod rows;
 mod small;
 mod sparse;
 mod spectral;
+#[cfg(test)]
+mod tests;
 
 pub use gmm::{Covariance, Gmm};
 pub use kmeans::KMeans;
