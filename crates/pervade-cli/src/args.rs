@@ -155,7 +155,9 @@ pub(crate) struct ModelAndData {
     pub(crate) read: ReadArgs,
 }
 
-/// The whole command line; `fit`'s flags state the defaults of the recipes.
+/// The whole command line; `fit`'s flags state the defaults of the recipes, `compare` lists its methods.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("fit", settings::state_defaults)
+    Cli::command()
+        .mut_subcommand("fit", settings::state_defaults)
+        .mut_subcommand("compare", compare::list_methods)
 }

@@ -25,14 +25,6 @@ use crate::{Outcome, interrupt, outputs, words};
 
 /// Compare VaDE with other methods on your rows: scores, spread over seeds, seconds
 #[derive(Args)]
-#[command(after_help = "Examples:
-  pervade compare digits.csv.gz --labels column:last --clusters 10
-  pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
-
-Methods: vade (recipe robust) and vade-paper, k-means, gmm, gmm-full, spectral, ldmgi. Each sees the rows and a
-seed; labels only score. All start from the rows as `pervade fit` would prepare them, and modularity and
-silhouette are taken on those same rows and their graph of ten neighbours for every method. Stability is the mean
-adjusted Rand index between the clusters of any two seeds. A method that fails has a line that says why.")]
 pub(crate) struct CompareArgs {
     /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images
     #[arg(value_name = "DATA")]
@@ -69,6 +61,25 @@ const VADE: [(&str, Recipe, &str); 2] = [
     ("vade-paper", Recipe::Paper, "the same as its paper has it"),
 ];
 
+const EXAMPLES: &str = "Examples:
+  pervade compare digits.csv.gz --labels column:last --clusters 10
+  pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
+
+Each method sees the rows and a seed; labels only score. All start from the rows as `pervade fit` would prepare
+them, and modularity and silhouette are taken on those same rows and their graph of ten neighbours for every
+method. Stability is the mean adjusted Rand index between the clusters of any two seeds. A method that fails has a
+line that says why, and the others go on.
+
+Methods:";
+
+/// The end of the command's help: examples, and every method with what it is.
+pub(crate) fn list_methods(compare: clap::Command) -> clap::Command {
+    let rivals = pervade_rivals::methods::<Cpu>();
+    let all = VADE.iter().map(|vade| (vade.0, vade.2)).chain(rivals.iter().map(|m| (m.name, m.about)));
+    let text = all.fold(EXAMPLES.to_string(), |text, (name, about)| text + &format!("\n  {name:<12}{about}"));
+    compare.after_help(text)
+}
+
 /// Runs it.
 pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let names = args.names()?;
@@ -104,10 +115,10 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         comparison.write(path, format)?;
     }
     console.result(&comparison, comparison.markdown().trim_end())?;
-    match interrupt::asked() {
-        true => Err(Error::Interrupted { stage: "comparing", epoch: 0 }),
-        false => Ok(Outcome::Done),
+    if interrupt::asked() {
+        return Err(Error::Interrupted { stage: "comparing", epoch: 0 });
     }
+    Ok(Outcome::Done)
 }
 
 impl CompareArgs {
