@@ -73,7 +73,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
         },
         Method {
             name: "spectral",
-            about: "normalised spectral clustering of the nearest-neighbour graph (Ng, Jordan and Weiss, 2002)",
+            about: "normalised spectral clustering of a neighbour graph (Ng, Jordan and Weiss, 2002)",
             build: |n_clusters| Box::new(Spectral { n_clusters, ..Spectral::default() }),
         },
         Method {

@@ -65,9 +65,9 @@ const EXAMPLES: &str = "Examples:
   pervade compare digits.csv.gz --labels column:last --clusters 10
   pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
 
-Each method sees the rows and a seed; labels only score. All start from the rows as `pervade fit` would prepare
-them, and modularity and silhouette are taken on those same rows and their graph of ten neighbours for every
-method. Stability is the mean adjusted Rand index between the clusters of any two seeds. A method that fails has a
+Each method sees the rows and a seed; labels only score. All start from the rows as `pervade fit` would prepare \
+them, and modularity and silhouette are taken on those same rows and their graph of ten neighbours for every \
+method. Stability is the mean adjusted Rand index between the clusters of any two seeds. A method that fails has a \
 line that says why, and the others go on.
 
 Methods:";
@@ -186,10 +186,6 @@ fn compare<D: Device>(
     console: &Console,
 ) -> Result<Vec<MethodReport>> {
     let n_columns = table.data.n_columns();
-    let rows = pervade_rivals::prepared_rows(&table.data)?;
-    let key = Key::new(0, Stream::Sample, 0);
-    let graph = Graph::build(device, &rows, n_columns, &GraphOptions::default(), key)?;
-    let reference = Reference { labels: table.labels.as_ref(), rows, graph, n_columns };
     console.say(&format!(
         "{}: {} x {}; {} with {} each",
         args.data.display(),
@@ -198,6 +194,10 @@ fn compare<D: Device>(
         words::counted(names.len(), "method"),
         words::counted(args.seeds, "seed")
     ));
+    let rows = pervade_rivals::prepared_rows(&table.data)?;
+    let key = Key::new(0, Stream::Sample, 0);
+    let graph = Graph::build(device, &rows, n_columns, &GraphOptions::default(), key)?;
+    let reference = Reference { labels: table.labels.as_ref(), rows, graph, n_columns };
     let mut reports = Vec::new();
     for name in names {
         let Some((method, about)) = args.method::<D>(name, k) else { continue };
