@@ -7,7 +7,9 @@ use pervade::compute::{AnyDevice, Precision};
 use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
-use crate::commands::{assign, bench, completions, demo, doctor, evaluate, fit, generate, inspect, rows};
+use crate::commands::{
+    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, rows,
+};
 use crate::console::Console;
 use crate::settings;
 
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Reconstruct(rows::ReconstructArgs),
     Score(rows::ScoreArgs),
     Evaluate(evaluate::EvaluateArgs),
+    Compare(compare::CompareArgs),
     Inspect(inspect::InspectArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
@@ -157,7 +160,9 @@ pub(crate) struct ModelAndData {
     pub(crate) read: ReadArgs,
 }
 
-/// The whole command line; `fit`'s flags state the defaults of the recipes.
+/// The whole command line; `fit`'s flags state the defaults of the recipes, `compare` lists its methods.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("fit", settings::state_defaults)
+    Cli::command()
+        .mut_subcommand("fit", settings::state_defaults)
+        .mut_subcommand("compare", compare::list_methods)
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::Place;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "demo",
     "fit",
     "assign",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 12] = [
     "reconstruct",
     "score",
     "evaluate",
+    "compare",
     "inspect",
     "bench",
     "doctor",

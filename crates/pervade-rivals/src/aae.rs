@@ -59,7 +59,7 @@ const DRAWS: u64 = 5;
 
 impl<D: Device> Clusterer<D> for Aae {
     fn name(&self) -> &'static str {
-        "AAE"
+        "aae"
     }
 
     fn cluster(
@@ -108,7 +108,7 @@ impl<D: Device> Clusterer<D> for Aae {
 }
 
 /// As many rows as there are data, each wholly one of K: what y should look like.
-fn one_hot(n_rows: usize, k: usize) -> Result<Dataset> {
+fn one_hot(n_rows: usize, k: usize) -> Result<Dataset<'static>> {
     let value = |place: usize| if place / k % k == place % k { 1.0 } else { 0.0 };
     Dataset::from_rows(n_rows, k, (0..n_rows * k).map(value).collect())
 }

@@ -34,7 +34,7 @@ impl Default for AeGmm {
 
 impl<D: Device> Clusterer<D> for AeGmm {
     fn name(&self) -> &'static str {
-        "AE+GMM"
+        "ae+gmm"
     }
 
     fn cluster(

@@ -63,7 +63,7 @@ const EPSILON: f32 = 1e-8;
 
 impl<D: Device> Clusterer<D> for Dec {
     fn name(&self) -> &'static str {
-        "DEC"
+        "dec"
     }
 
     fn cluster(
@@ -81,8 +81,7 @@ impl<D: Device> Clusterer<D> for Dec {
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(()))?;
         let rows = latents(&run, &pack.params)?.swap_remove(0);
-        let key = Key::new(seed, Stream::Mixture, 0);
-        let start = best_start(device, &rows, run.architecture.n_latents(), k, key, self.starts)?;
+        let start = best_start(device, &rows, run.architecture.n_latents(), k, self.starts, seed)?;
         let centres: Vec<f32> = start.centres.iter().map(|&x| x as f32).collect();
         // The centres live where VaDE has the means of its components.
         device.write(&mut pack.params.values, run.architecture.mixture.means.offset, &centres)?;

@@ -6,13 +6,13 @@
 //! Expected on MNIST: 0.53 (the number that DEC's paper gives).
 
 use pervade::compute::Device;
-use pervade::data::{Dataset, Preparation};
+use pervade::data::Dataset;
 use pervade::mixture::{self, DiagonalMixture, kmeans};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::rows::{dense, preparation};
+use crate::rows::{MixtureOfRows, dense, preparation};
 
 /// k-means with its settings.
 #[derive(Clone, Debug)]
@@ -29,12 +29,6 @@ impl Default for KMeans {
     }
 }
 
-/// Centres, and how rows are prepared to meet them.
-struct Centres {
-    preparation: Preparation,
-    mixture: DiagonalMixture,
-}
-
 impl<D: Device> Clusterer<D> for KMeans {
     fn name(&self) -> &'static str {
         "k-means"
@@ -49,29 +43,9 @@ impl<D: Device> Clusterer<D> for KMeans {
     ) -> Result<Box<dyn Clustering<D>>> {
         let preparation = preparation(data)?;
         let rows = dense(data, &preparation);
-        let key = Key::new(seed, Stream::Mixture, 0);
-        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, key, self.starts)?;
-        Ok(Box::new(Centres { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
+        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, self.starts, seed)?;
+        Ok(Box::new(MixtureOfRows { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
     }
-}
-
-/// The start with the least inertia, the first of equals.
-pub(crate) fn best_start<D: Device>(
-    device: &D,
-    rows: &[f32],
-    n_columns: usize,
-    n_clusters: usize,
-    key: Key,
-    starts: usize,
-) -> Result<mixture::KMeans> {
-    let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;
-    for start in 1..starts {
-        let next = kmeans(device, rows, n_columns, n_clusters, key, start)?;
-        if next.inertia < best.inertia {
-            best = next;
-        }
-    }
-    Ok(best)
 }
 
 /// With equal weights and variances the most probable component is the nearest centre.
@@ -85,17 +59,25 @@ pub(crate) fn nearest_centre(centres: Vec<f64>, n_clusters: usize) -> DiagonalMi
     }
 }
 
-impl<D: Device> Clustering<D> for Centres {
-    fn n_clusters(&self) -> usize {
-        self.mixture.n_components
+/// k-means from several starts; the one with the least inertia.
+///
+/// # Shapes
+/// - rows: `[N, D]`
+pub(crate) fn best_start<D: Device>(
+    device: &D,
+    rows: &[f32],
+    n_columns: usize,
+    n_clusters: usize,
+    starts: usize,
+    seed: u64,
+) -> Result<mixture::KMeans> {
+    let key = Key::new(seed, Stream::Mixture, 0);
+    let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;
+    for start in 1..starts {
+        let next = kmeans(device, rows, n_columns, n_clusters, key, start)?;
+        if next.inertia < best.inertia {
+            best = next;
+        }
     }
-
-    fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.preparation.check_columns(data)?;
-        self.mixture.assign(&dense(data, &self.preparation))
-    }
-
-    fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
-        Ok(None)
-    }
+    Ok(best)
 }

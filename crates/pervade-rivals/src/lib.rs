@@ -20,19 +20,33 @@ mod aae;
 mod adversarial;
 mod ae_gmm;
 mod dec;
+mod eigen;
+mod gmm;
 mod kmeans;
 mod latents;
+mod ldmgi;
+mod nearest;
 mod rows;
+mod small;
+mod sparse;
+mod spectral;
+#[cfg(test)]
+mod tests;
 mod vae_gmm;
 
 pub use aae::Aae;
 pub use ae_gmm::AeGmm;
 pub use dec::Dec;
+pub use gmm::{Covariance, Gmm};
 pub use kmeans::KMeans;
+pub use ldmgi::Ldmgi;
+pub use spectral::Spectral;
 pub use vae_gmm::VaeGmm;
 
-use pervade::Clusterer;
 use pervade::compute::Device;
+use pervade::config::Settings;
+use pervade::data::Dataset;
+use pervade::{Clusterer, Result};
 
 /// A rival: what it is called and how to get it.
 pub struct Method<D: Device> {
@@ -40,48 +54,115 @@ pub struct Method<D: Device> {
     pub name: &'static str,
     /// What it is, in a few words, with its paper.
     pub about: &'static str,
-    build: fn(usize) -> Box<dyn Clusterer<D>>,
+    build: fn(usize, &Networks) -> Box<dyn Clusterer<D>>,
+}
+
+/// What the networks of all deep methods have in common in a comparison; absent, each has its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Networks {
+    /// Widths of the encoder's hidden layers.
+    pub hidden: Option<Vec<usize>>,
+    /// Epochs of pretraining.
+    pub pretrain_epochs: Option<usize>,
+    /// Epochs of what follows.
+    pub epochs: Option<usize>,
+}
+
+impl Networks {
+    /// The settings with these in their place.
+    pub fn of(&self, settings: Settings) -> Settings {
+        Settings {
+            hidden: self.hidden.clone().unwrap_or(settings.hidden),
+            pretrain_epochs: self.pretrain_epochs.or(settings.pretrain_epochs),
+            epochs: self.epochs.or(settings.epochs),
+            ..settings
+        }
+    }
 }
 
 impl<D: Device> Method<D> {
     /// The method with its paper's settings and K clusters.
     pub fn with_clusters(&self, n_clusters: usize) -> Box<dyn Clusterer<D>> {
-        (self.build)(n_clusters)
+        self.with_networks(n_clusters, &Networks::default())
+    }
+
+    /// The same with networks that are given.
+    pub fn with_networks(&self, n_clusters: usize, networks: &Networks) -> Box<dyn Clusterer<D>> {
+        (self.build)(n_clusters, networks)
     }
 }
 
-/// All clustering methods, in the order of the paper's table.
+/// All clustering methods, in the order of the paper's table after those that it has not.
 pub fn methods<D: Device>() -> Vec<Method<D>> {
     vec![
         Method {
             name: "k-means",
             about: "Lloyd's iterations from a k-means++ start (Arthur and Vassilvitskii, 2007)",
-            build: |n_clusters| Box::new(KMeans { n_clusters, ..KMeans::default() }),
+            build: |n_clusters, _| Box::new(KMeans { n_clusters, ..KMeans::default() }),
         },
         Method {
-            name: "AE+GMM",
+            name: "spectral",
+            about: "normalised spectral clustering of a neighbour graph (Ng, Jordan and Weiss, 2002)",
+            build: |n_clusters, _| Box::new(Spectral { n_clusters, ..Spectral::default() }),
+        },
+        Method {
+            name: "gmm",
+            about: "Gaussian mixture with diagonal covariances by EM (Dempster, Laird and Rubin, 1977)",
+            build: |n_clusters, _| Box::new(Gmm { n_clusters, ..Gmm::default() }),
+        },
+        Method {
+            name: "gmm-full",
+            about: "the same with full covariances",
+            build: |n_clusters, _| {
+                Box::new(Gmm { n_clusters, covariance: Covariance::Full, ..Gmm::default() })
+            },
+        },
+        Method {
+            name: "ae+gmm",
             about: "an auto-encoder, then a Gaussian mixture on its latents (baseline of Jiang et al., 2017)",
-            build: |n_clusters| Box::new(AeGmm { n_clusters, ..AeGmm::default() }),
+            build: |n_clusters, networks| {
+                let method = AeGmm::default();
+                Box::new(AeGmm { n_clusters, settings: networks.of(method.settings), ..AeGmm::default() })
+            },
         },
         Method {
-            name: "VAE+GMM",
+            name: "vae+gmm",
             about: "a variational auto-encoder (Kingma and Welling, 2014), then a Gaussian mixture on its means",
-            build: |n_clusters| Box::new(VaeGmm { n_clusters, ..VaeGmm::default() }),
+            build: |n_clusters, networks| {
+                let method = VaeGmm::default();
+                Box::new(VaeGmm { n_clusters, settings: networks.of(method.settings), ..VaeGmm::default() })
+            },
         },
         Method {
-            name: "AAE",
+            name: "ldmgi",
+            about: "local discriminant models and global integration (Yang et al., 2010)",
+            build: |n_clusters, _| Box::new(Ldmgi { n_clusters, ..Ldmgi::default() }),
+        },
+        Method {
+            name: "aae",
             about: "an adversarial auto-encoder with a cluster and a style for its code (Makhzani et al., 2015)",
-            build: |n_clusters| Box::new(Aae { n_clusters, ..Aae::default() }),
+            build: |n_clusters, networks| {
+                let method = Aae::default();
+                Box::new(Aae { n_clusters, settings: networks.of(method.settings), ..Aae::default() })
+            },
         },
         Method {
-            name: "DEC",
+            name: "dec",
             about: "an auto-encoder's latents, clustered and sharpened (Xie, Girshick and Farhadi, 2016)",
-            build: |n_clusters| Box::new(Dec { n_clusters, ..Dec::default() }),
+            build: |n_clusters, networks| {
+                let method = Dec::default();
+                Box::new(Dec { n_clusters, settings: networks.of(method.settings), ..Dec::default() })
+            },
         },
     ]
 }
 
-/// The method of that name, in capitals or not.
+/// The method of that name.
 pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
-    methods().into_iter().find(|method| method.name.eq_ignore_ascii_case(name))
+    methods().into_iter().find(|method| method.name == name)
+}
+
+/// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
+pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
+    Ok(rows::dense(data, &rows::preparation(data)?))
 }

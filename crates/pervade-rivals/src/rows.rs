@@ -1,8 +1,10 @@
 //! Rows as every method sees them: prepared as VaDE would prepare them, dense.
 
-use pervade::Result;
+use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation};
+use pervade::mixture::DiagonalMixture;
+use pervade::{Clustering, Error, Result};
 
 /// The preparation that VaDE's own settings would choose for this table: a rival starts from the same numbers.
 pub(crate) fn preparation(data: &Dataset) -> Result<Preparation> {
@@ -17,4 +19,38 @@ pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Vec<f32> {
         preparation.prepared_row_into(data, i, row);
     }
     rows
+}
+
+/// An error unless there are at least `least` rows, and as many as clusters.
+pub(crate) fn check_rows(data: &Dataset, n_clusters: usize, least: usize) -> Result<()> {
+    if n_clusters < 1 || n_clusters > data.n_rows() {
+        let must = format!("must be between 1 and {}, the number of rows", data.n_rows());
+        return Err(Error::setting("clusters", n_clusters, must));
+    }
+    if data.n_rows() < least {
+        let problem = format!("{} rows, at least {least} are needed", data.n_rows());
+        return Err(Error::data("data", problem));
+    }
+    Ok(())
+}
+
+/// A mixture on prepared rows: each row belongs to its most probable component.
+pub(crate) struct MixtureOfRows {
+    pub(crate) preparation: Preparation,
+    pub(crate) mixture: DiagonalMixture,
+}
+
+impl<D: Device> Clustering<D> for MixtureOfRows {
+    fn n_clusters(&self) -> usize {
+        self.mixture.n_components
+    }
+
+    fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
+        self.preparation.check_columns(data)?;
+        self.mixture.assign(&dense(data, &self.preparation))
+    }
+
+    fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
+        Ok(None)
+    }
 }

@@ -34,7 +34,7 @@ impl Default for VaeGmm {
 
 impl<D: Device> Clusterer<D> for VaeGmm {
     fn name(&self) -> &'static str {
-        "VAE+GMM"
+        "vae+gmm"
     }
 
     fn cluster(

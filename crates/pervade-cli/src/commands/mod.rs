@@ -2,6 +2,7 @@
 
 pub(crate) mod assign;
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Reconstruct(typed) => rows::reconstruct(typed, common, console),
         Command::Score(typed) => rows::score(typed, common, console),
         Command::Evaluate(typed) => evaluate::run(typed, common, console),
+        Command::Compare(typed) => compare::run(typed, common, console),
         Command::Inspect(typed) => inspect::run(typed, console),
         Command::Bench(typed) => bench::run(typed, common, console),
         Command::Doctor(typed) => doctor::run(typed, common, console),

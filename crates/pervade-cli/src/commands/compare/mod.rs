@@ -1,0 +1,271 @@
+//! `pervade compare`: VaDE and its rivals on the same rows, by the same scores.
+
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use pervade::compute::{Cpu, Device};
+use pervade::config::{Clusters, Recipe, Settings};
+use pervade::data::{Labels, Table};
+use pervade::graph::{Graph, GraphOptions, modularity};
+use pervade::metrics;
+use pervade::seed::{Key, Stream};
+use pervade::train::{Observer, Silent};
+use pervade::{Clusterer, Error, Result, on_device};
+use pervade_rivals::Networks;
+
+use self::table::{Comparison, Format, MethodReport, RunReport};
+use crate::args::{Common, ReadArgs};
+use crate::console::Console;
+use crate::progress::{Plan, Progress};
+use crate::report::LabelScores;
+use crate::{Outcome, interrupt, outputs, words};
+
+/// Compare VaDE with other methods on your rows: scores, spread over seeds, seconds
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Methods, separated by commas, or `all`
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "all")]
+    methods: Vec<String>,
+    /// Number of clusters, the same for all methods
+    #[arg(long, short = 'k', value_name = "K")]
+    clusters: Option<usize>,
+    /// Runs of each method, with seeds 0, 1, ...
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: usize,
+    /// Save the table: .md, .csv or .json
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Deep methods: widths of the encoder's hidden layers [default: each its own]
+    #[arg(long, value_name = "W,W,..", value_delimiter = ',')]
+    hidden: Option<Vec<usize>>,
+    /// Deep methods: epochs of pretraining [default: each its own]
+    #[arg(long, value_name = "E")]
+    pretrain_epochs: Option<usize>,
+    /// Deep methods: epochs of what follows [default: each its own]
+    #[arg(long, value_name = "E")]
+    epochs: Option<usize>,
+}
+
+/// Most rows of the sample that the silhouette is taken on.
+const SILHOUETTE_ROWS: usize = 2_000;
+const VADE: [(&str, Recipe, &str); 2] = [
+    ("vade", Recipe::Robust, "Variational Deep Embedding (Jiang et al., 2017), recipe robust"),
+    ("vade-paper", Recipe::Paper, "the same as its paper has it"),
+];
+
+const EXAMPLES: &str = "Examples:
+  pervade compare digits.csv.gz --labels column:last --clusters 10
+  pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
+
+Each method sees the rows and a seed; labels only score. All start from the rows as `pervade fit` would prepare \
+them, and modularity and silhouette are taken on those same rows and their graph of ten neighbours for every \
+method. Stability is the mean adjusted Rand index between the clusters of any two seeds. A method that fails has a \
+line that says why, and the others go on.
+
+Methods:";
+
+/// The end of the command's help: examples, and every method with what it is.
+pub(crate) fn list_methods(compare: clap::Command) -> clap::Command {
+    let rivals = pervade_rivals::methods::<Cpu>();
+    let all = VADE.iter().map(|vade| (vade.0, vade.2)).chain(rivals.iter().map(|m| (m.name, m.about)));
+    let text = all.fold(EXAMPLES.to_string(), |text, (name, about)| text + &format!("\n  {name:<12}{about}"));
+    compare.after_help(text)
+}
+
+/// Runs it.
+pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Result<Outcome> {
+    let names = args.names()?;
+    let format = args.out.as_deref().map(Format::of).transpose()?;
+    let k = args.clusters.ok_or_else(|| {
+        Error::setting("clusters", "missing", "must be a whole number of at least 2")
+            .with_hint("add `--clusters 10`; `pervade fit DATA --clusters auto` finds a number")
+    })?;
+    if args.seeds == 0 {
+        return Err(Error::setting("seeds", 0, "must be at least 1"));
+    }
+    outputs::check(&[args.out.as_deref()])?;
+    let device = common.open_device(console)?;
+    let table = args.read.read(&args.data)?;
+    if k < 2 || k > table.data.n_rows() {
+        let must = format!("must be between 2 and {}, the number of rows", table.data.n_rows());
+        return Err(Error::setting("clusters", k, must));
+    }
+    interrupt::listen(false);
+    let methods = on_device!(&device, device => compare(args, &names, k, &table, device, console)?);
+    let comparison = Comparison {
+        data: outputs::name_of(&args.data),
+        rows: table.data.n_rows(),
+        columns: table.data.n_columns(),
+        clusters: k,
+        seeds: args.seeds,
+        device: device.name(),
+        threads: common.threads()?,
+        labelled: table.labels.is_some(),
+        methods,
+    };
+    if let (Some(path), Some(format)) = (&args.out, format) {
+        comparison.write(path, format)?;
+    }
+    console.result(&comparison, comparison.markdown().trim_end())?;
+    if interrupt::asked() {
+        return Err(Error::Interrupted { stage: "comparing", epoch: 0 });
+    }
+    Ok(Outcome::Done)
+}
+
+impl CompareArgs {
+    /// The methods asked for, in the order of the list.
+    fn names(&self) -> Result<Vec<&'static str>> {
+        let rivals = pervade_rivals::methods::<Cpu>();
+        let all: Vec<&str> = VADE.iter().map(|v| v.0).chain(rivals.iter().map(|rival| rival.name)).collect();
+        let wanted = |name: &&str| self.methods.iter().any(|typed| typed == "all" || typed == name);
+        match self.methods.iter().find(|typed| *typed != "all" && !all.contains(&typed.as_str())) {
+            Some(unknown) => {
+                let must = format!("must be `all` or some of: {}", all.join(", "));
+                Err(Error::setting("methods", format!("`{unknown}`"), must))
+            }
+            None => Ok(all.into_iter().filter(wanted).collect()),
+        }
+    }
+
+    fn networks(&self) -> Networks {
+        Networks { hidden: self.hidden.clone(), pretrain_epochs: self.pretrain_epochs, epochs: self.epochs }
+    }
+
+    fn settings(&self, recipe: Recipe, k: usize) -> Settings {
+        self.networks().of(Settings::recipe(recipe, Clusters::Fixed(k)))
+    }
+
+    /// The method of that name and what it is.
+    fn method<D: Device>(&self, name: &str, k: usize) -> Option<(Box<dyn Clusterer<D>>, &'static str)> {
+        if let Some((_, recipe, about)) = VADE.iter().find(|vade| vade.0 == name) {
+            return Some((Box::new(self.settings(*recipe, k)), about));
+        }
+        let method = pervade_rivals::method(name)?;
+        Some((method.with_networks(k, &self.networks()), method.about))
+    }
+}
+
+/// What all clusterings are held against.
+struct Reference<'t> {
+    labels: Option<&'t Labels>,
+    /// Prepared. `[N, D]`
+    rows: Vec<f32>,
+    graph: Graph,
+    n_columns: usize,
+}
+
+impl Reference<'_> {
+    fn score(&self, clusters: &[u32], seed: u64, seconds: f64) -> Result<RunReport> {
+        let key = Key::new(0, Stream::Sample, 0);
+        Ok(RunReport {
+            seed,
+            seconds,
+            labelled: self.labels.map(|labels| LabelScores::new(clusters, labels)).transpose()?,
+            modularity: modularity(&self.graph, clusters)?,
+            silhouette: metrics::silhouette(&self.rows, self.n_columns, clusters, SILHOUETTE_ROWS, key)?,
+        })
+    }
+}
+
+fn compare<D: Device>(
+    args: &CompareArgs,
+    names: &[&'static str],
+    k: usize,
+    table: &Table,
+    device: &D,
+    console: &Console,
+) -> Result<Vec<MethodReport>> {
+    let n_columns = table.data.n_columns();
+    console.say(&format!(
+        "{}: {} x {}; {} with {} each",
+        args.data.display(),
+        words::counted(table.data.n_rows(), "row"),
+        words::counted(n_columns, "column"),
+        words::counted(names.len(), "method"),
+        words::counted(args.seeds, "seed")
+    ));
+    let rows = pervade_rivals::prepared_rows(&table.data)?;
+    let key = Key::new(0, Stream::Sample, 0);
+    let graph = Graph::build(device, &rows, n_columns, &GraphOptions::default(), key)?;
+    let reference = Reference { labels: table.labels.as_ref(), rows, graph, n_columns };
+    let mut reports = Vec::new();
+    for name in names {
+        let Some((method, about)) = args.method::<D>(name, k) else { continue };
+        reports.push(run_method(args, name, about, method.as_ref(), table, &reference, device, console));
+    }
+    Ok(reports)
+}
+
+/// All seeds of one method; what fails is told and kept in its line.
+fn run_method<D: Device>(
+    args: &CompareArgs,
+    name: &'static str,
+    about: &'static str,
+    method: &dyn Clusterer<D>,
+    table: &Table,
+    reference: &Reference<'_>,
+    device: &D,
+    console: &Console,
+) -> MethodReport {
+    let mut report = MethodReport { name, about, runs: Vec::new(), stability: None, problem: None };
+    let mut partitions = Vec::new();
+    for seed in 0..args.seeds as u64 {
+        if interrupt::asked() {
+            report.problem = Some("interrupted".to_string());
+            break;
+        }
+        let mut observer = observer(args, name, table, console);
+        let started = Instant::now();
+        let ran = method
+            .cluster(&table.data, device, seed, observer.as_mut())
+            .and_then(|found| found.assign(device, &table.data))
+            .and_then(|clusters| {
+                let run = reference.score(&clusters, seed, started.elapsed().as_secs_f64())?;
+                Ok((clusters, run))
+            });
+        match ran {
+            Ok((clusters, run)) => {
+                console.say(&format!("{name}, seed {seed}: {}", run.words()));
+                partitions.push(clusters);
+                report.runs.push(run);
+            }
+            Err(error) => {
+                console.say(&format!("{name}, seed {seed}: failed: {error}"));
+                report.problem = Some(error.to_string());
+                break;
+            }
+        }
+    }
+    report.stability = metrics::stability(&partitions).ok().flatten();
+    report
+}
+
+/// Who listens: VaDE tells of its stages and stops at Ctrl-C; the others are asked between runs.
+fn observer<'c>(
+    args: &CompareArgs,
+    name: &str,
+    table: &Table,
+    console: &'c Console,
+) -> Box<dyn Observer + 'c> {
+    let vade = VADE.iter().find(|vade| vade.0 == name);
+    let checked = vade.and_then(|(_, recipe, _)| args.settings(*recipe, 2).check(&table.data).ok());
+    match checked {
+        Some(checked) => Box::new(Progress::new(console, Plan::new(&checked, None), None, Instant::now())),
+        None => Box::new(Silent),
+    }
+}
+
+/// Writes `text` to `path`, whole or not at all.
+fn write(path: &Path, text: &str) -> Result<()> {
+    use std::io::Write;
+    pervade::data::write_atomically(path, |out| out.write_all(text.as_bytes()))
+}

@@ -1,0 +1,286 @@
+//! The table of a comparison: mean and spread over seeds, as Markdown, CSV or JSON.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pervade::{Error, Result};
+use serde::Serialize;
+
+use crate::report::LabelScores;
+use crate::{outputs, words};
+
+/// How the table is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Markdown,
+    Csv,
+    Json,
+}
+
+impl Format {
+    /// By the ending of the file's name.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("md") => Ok(Self::Markdown),
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            _ => Err(Error::setting("out", path.display(), "must end in .md, .csv or .json")),
+        }
+    }
+}
+
+/// All of it.
+#[derive(Serialize)]
+pub(super) struct Comparison {
+    pub(super) data: String,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) clusters: usize,
+    pub(super) seeds: usize,
+    pub(super) device: String,
+    pub(super) threads: usize,
+    #[serde(skip)]
+    pub(super) labelled: bool,
+    pub(super) methods: Vec<MethodReport>,
+}
+
+/// One method's line.
+#[derive(Serialize)]
+pub(super) struct MethodReport {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) runs: Vec<RunReport>,
+    /// Mean adjusted Rand index of any two runs.
+    pub(super) stability: Option<f64>,
+    /// Why it stopped.
+    pub(super) problem: Option<String>,
+}
+
+/// One run.
+#[derive(Serialize)]
+pub(super) struct RunReport {
+    pub(super) seed: u64,
+    pub(super) seconds: f64,
+    #[serde(flatten)]
+    pub(super) labelled: Option<LabelScores>,
+    pub(super) modularity: f64,
+    pub(super) silhouette: Option<f64>,
+}
+
+impl RunReport {
+    /// The run in words.
+    pub(super) fn words(&self) -> String {
+        let took = words::duration(Duration::from_secs_f64(self.seconds));
+        let labelled = self.labelled.map_or(String::new(), |scores| format!(", {}", scores.words()));
+        format!("{took}{labelled}, modularity {:.3}", self.modularity)
+    }
+}
+
+/// Mean, standard deviation (of a sample; none for a single run) and the highest.
+struct Spread {
+    mean: f64,
+    sd: Option<f64>,
+    best: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        let sd = (values.len() > 1).then(|| (square / (n - 1.0)).sqrt());
+        let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (!values.is_empty()).then_some(Self { mean, sd, best })
+    }
+
+    fn words(&self, digits: usize, scale: f64) -> String {
+        let mean = format!("{:.digits$}", scale * self.mean);
+        self.sd.map_or(mean.clone(), |sd| format!("{mean} ± {:.digits$}", scale * sd))
+    }
+}
+
+/// A score of a run, by name; ACC in percent as the literature gives it.
+struct Column {
+    title: &'static str,
+    key: &'static str,
+    digits: usize,
+    scale: f64,
+    of: fn(&RunReport) -> Option<f64>,
+}
+
+const COLUMNS: [Column; 5] = [
+    Column {
+        title: "ACC %",
+        key: "accuracy",
+        digits: 2,
+        scale: 100.0,
+        of: |run| run.labelled.map(|scores| scores.accuracy),
+    },
+    Column { title: "NMI", key: "nmi", digits: 3, scale: 1.0, of: |run| run.labelled.map(|s| s.nmi) },
+    Column { title: "ARI", key: "ari", digits: 3, scale: 1.0, of: |run| run.labelled.map(|s| s.ari) },
+    Column { title: "modularity", key: "modularity", digits: 3, scale: 1.0, of: |run| Some(run.modularity) },
+    Column { title: "silhouette", key: "silhouette", digits: 3, scale: 1.0, of: |run| run.silhouette },
+];
+
+impl MethodReport {
+    fn spread(&self, of: fn(&RunReport) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.runs.iter().filter_map(of).collect::<Vec<f64>>())
+    }
+}
+
+impl Comparison {
+    /// The first column is the one that "best" is about.
+    fn columns(&self) -> &'static [Column] {
+        if self.labelled { &COLUMNS } else { &COLUMNS[3..] }
+    }
+
+    /// The table, its columns as wide as they need to be, so that it reads well as it is.
+    pub(super) fn markdown(&self) -> String {
+        let columns = self.columns();
+        let mut header = vec!["method".to_string()];
+        header.extend(columns.iter().map(|column| column.title.to_string()));
+        header.insert(2, format!("best {}", columns[0].title));
+        header.extend(["stability".to_string(), "seconds".to_string()]);
+        let mut lines = vec![header];
+        let mut notes = String::new();
+        for method in &self.methods {
+            let mark = if method.problem.is_some() { " *" } else { "" };
+            let cell = |spread: Option<Spread>, digits, scale| {
+                spread.map_or("-".to_string(), |spread| spread.words(digits, scale))
+            };
+            let mut line = vec![format!("{}{mark}", method.name)];
+            line.extend(
+                columns.iter().map(|column| cell(method.spread(column.of), column.digits, column.scale)),
+            );
+            let best = method.spread(columns[0].of).map(|spread| columns[0].scale * spread.best);
+            line.insert(2, best.map_or("-".to_string(), |best| format!("{best:.*}", columns[0].digits)));
+            line.push(method.stability.map_or("-".to_string(), |stability| format!("{stability:.3}")));
+            line.push(cell(method.spread(|run| Some(run.seconds)), 1, 1.0));
+            lines.push(line);
+            if let Some(problem) = &method.problem {
+                notes.push_str(&format!(
+                    "\n\\* {} stopped after {} of {}: {problem}\n",
+                    method.name,
+                    method.runs.len(),
+                    words::counted(self.seeds, "seed")
+                ));
+            }
+        }
+        format!("{}{notes}", aligned(&lines))
+    }
+
+    /// A line a method; empty where there is nothing.
+    fn csv(&self) -> String {
+        let mut text = String::from("method,runs");
+        for column in self.columns() {
+            text.push_str(&["mean", "sd", "best"].map(|what| format!(",{}_{what}", column.key)).concat());
+        }
+        text.push_str(",stability,seconds_mean,seconds_sd,problem\n");
+        let number = |value: Option<f64>| value.map_or(",".to_string(), |value| format!(",{value}"));
+        for method in &self.methods {
+            text.push_str(&format!("{},{}", method.name, method.runs.len()));
+            for column in self.columns() {
+                let spread = method.spread(column.of);
+                let each = [
+                    spread.as_ref().map(|s| s.mean),
+                    spread.as_ref().and_then(|s| s.sd),
+                    spread.as_ref().map(|s| s.best),
+                ];
+                text.push_str(&each.map(number).concat());
+            }
+            let seconds = method.spread(|run| Some(run.seconds));
+            text.push_str(&number(method.stability));
+            text.push_str(&number(seconds.as_ref().map(|s| s.mean)));
+            text.push_str(&number(seconds.as_ref().and_then(|s| s.sd)));
+            let problem = method.problem.as_deref().unwrap_or_default().replace('"', "\"\"");
+            text.push_str(&if problem.is_empty() { ",\n".to_string() } else { format!(",\"{problem}\"\n") });
+        }
+        text
+    }
+
+    /// Saves it.
+    pub(super) fn write(&self, path: &Path, format: Format) -> Result<()> {
+        match format {
+            Format::Markdown => super::write(path, &self.markdown()),
+            Format::Csv => super::write(path, &self.csv()),
+            Format::Json => outputs::json(self, path),
+        }
+    }
+}
+
+/// Markdown with padded cells; names to the left, numbers to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        for (column, cell) in line.iter().enumerate() {
+            let width = widths[column];
+            text.push_str(&if column == 0 {
+                format!("| {cell:<width$} |")
+            } else {
+                format!(" {cell:>width$} |")
+            });
+        }
+        text.push('\n');
+        if number == 0 {
+            let rule = |column: usize| match column {
+                0 => format!("| {} |", "-".repeat(widths[0])),
+                _ => format!(" {}: |", "-".repeat(widths[column] - 1)),
+            };
+            text.push_str(&(0..line.len()).map(rule).collect::<String>());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(labelled: bool) -> Comparison {
+        let scores = |accuracy| LabelScores { accuracy, nmi: 0.5, ari: 0.25 };
+        let run = |seed, accuracy| RunReport {
+            seed,
+            seconds: 1.5,
+            labelled: labelled.then(|| scores(accuracy)),
+            modularity: 0.75,
+            silhouette: None,
+        };
+        let runs = vec![run(0, 0.8), run(1, 0.9)];
+        let problem = Some("a \"bad\" day".to_string());
+        let good = MethodReport { name: "good", about: "", runs, stability: Some(1.0), problem: None };
+        let bad = MethodReport { name: "bad", about: "", runs: vec![], stability: None, problem };
+        Comparison {
+            data: "x.csv".to_string(),
+            rows: 10,
+            columns: 2,
+            clusters: 2,
+            seeds: 2,
+            device: "cpu".to_string(),
+            threads: 1,
+            labelled,
+            methods: vec![good, bad],
+        }
+    }
+
+    #[test]
+    fn tables_show_mean_spread_best_and_what_failed() {
+        let text = comparison(true).markdown();
+        assert!(text.contains("| good   | 85.00 ± 7.07 |      90.00 | 0.500 ± 0.000 |"), "{text}");
+        assert!(text.contains("| bad *  |            - |          - |"), "{text}");
+        assert!(text.ends_with("\n\\* bad stopped after 0 of 2 seeds: a \"bad\" day\n"), "{text}");
+        let unlabelled = comparison(false).markdown();
+        assert!(!unlabelled.contains("ACC") && unlabelled.contains("best modularity"), "{unlabelled}");
+    }
+
+    #[test]
+    fn csv_has_a_line_a_method() {
+        let csv = comparison(false).csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines[1], "good,2,0.75,0,0.75,,,,1,1.5,0,");
+        assert_eq!(lines[2], "bad,0,,,,,,,,,,\"a \"\"bad\"\" day\"");
+        assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+    }
+}

@@ -1,0 +1,115 @@
+//! Spectral clustering of the nearest-neighbour graph.
+//!
+//! Papers: Ng, Jordan and Weiss, "On spectral clustering: analysis and an algorithm" (2002), on the symmetric
+//! normalised Laplacian of Shi and Malik (2000): with W the weights of the edges and D the diagonal of its row
+//! sums, the K smallest eigenvectors of I - D^-1/2 W D^-1/2 are K columns; their rows are brought to length one
+//! and clustered by k-means.
+//! Departures: W = (A + Aᵀ) / 2 with A the exact graph of the ten nearest neighbours instead of a full matrix of
+//! Gaussian weights, so that 70,000 rows take time and memory in proportion (and there is no width to choose).
+//! Above 100,000 rows a sample of that many makes the graph. New rows get the cluster of most of their ten
+//! nearest known rows.
+//! Expected on MNIST: the paper has no row; 0.68 was measured on the 10,000 test rows.
+
+use pervade::compute::Device;
+use pervade::data::Dataset;
+use pervade::graph::{Graph, GraphOptions};
+use pervade::seed::{Key, Stream};
+use pervade::train::Observer;
+use pervade::{Clusterer, Clustering, Result};
+
+use crate::eigen::{Accuracy, Eigen, smallest};
+use crate::kmeans::best_start;
+use crate::nearest::KnownRows;
+use crate::rows::{check_rows, dense, preparation};
+use crate::sparse::Sparse;
+
+/// Spectral clustering with its settings.
+#[derive(Clone, Debug)]
+pub struct Spectral {
+    /// K.
+    pub n_clusters: usize,
+    /// Neighbours of each row in the graph, and voters for a new row.
+    pub neighbours: usize,
+    /// Starts of k-means; the best is kept.
+    pub starts: usize,
+}
+
+impl Default for Spectral {
+    fn default() -> Self {
+        Self { n_clusters: 10, neighbours: 10, starts: 10 }
+    }
+}
+
+impl<D: Device> Clusterer<D> for Spectral {
+    fn name(&self) -> &'static str {
+        "spectral"
+    }
+
+    fn cluster(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seed: u64,
+        _observer: &mut dyn Observer,
+    ) -> Result<Box<dyn Clustering<D>>> {
+        check_rows(data, self.n_clusters, 2)?;
+        let (preparation, d) = (preparation(data)?, data.n_columns());
+        let rows = dense(data, &preparation);
+        let key = Key::new(seed, Stream::Sample, 0);
+        let options = GraphOptions { neighbours: self.neighbours, ..GraphOptions::default() };
+        let graph = Graph::build(device, &rows, d, &options, key)?;
+        let embedding = embedding(&graph, self.n_clusters, key, Accuracy::default())?;
+        let lines = unit_rows(&embedding.vectors, self.n_clusters);
+        let found = best_start(device, &lines, self.n_clusters, self.n_clusters, self.starts, seed)?;
+        let known = rows_of(&graph, rows, d);
+        let voters = graph.n_neighbours;
+        let clusters = found.assignment;
+        Ok(Box::new(KnownRows::new(preparation, known, d, clusters, self.n_clusters, voters)))
+    }
+}
+
+/// The smallest eigenvectors of the graph's normalised Laplacian.
+pub(crate) fn embedding(graph: &Graph, k: usize, key: Key, accuracy: Accuracy) -> Result<Eigen> {
+    // Eigenvalues of a normalised Laplacian lie between 0 and 2.
+    smallest(&laplacian(graph), k, 2.0, key, accuracy)
+}
+
+/// I - D^-1/2 W D^-1/2 with W = (A + Aᵀ) / 2.
+pub(crate) fn laplacian(graph: &Graph) -> Sparse {
+    let n = graph.rows.len();
+    let mut entries = Vec::with_capacity(2 * graph.neighbours.len() + n);
+    for (node, neighbours) in graph.neighbours.chunks_exact(graph.n_neighbours).enumerate() {
+        for &other in neighbours {
+            entries.push((node as u32, other, 0.5));
+            entries.push((other, node as u32, 0.5));
+        }
+    }
+    let weights = Sparse::from_entries(n, entries);
+    let scales: Vec<f64> = weights.row_sums().into_iter().map(|degree| degree.sqrt().recip()).collect();
+    let scaled = weights.scaled(&scales);
+    let off =
+        (0..n).flat_map(|i| scaled.row(i).map(move |(j, w)| (i as u32, j as u32, -w)).collect::<Vec<_>>());
+    let diagonal = (0..n as u32).map(|i| (i, i, 1.0));
+    Sparse::from_entries(n, off.chain(diagonal).collect())
+}
+
+/// Every row brought to length one.
+///
+/// # Shapes
+/// - vectors: `[n, k]`, result: `[n, k]`
+pub(crate) fn unit_rows(vectors: &[f64], k: usize) -> Vec<f32> {
+    let mut lines = Vec::with_capacity(vectors.len());
+    for row in vectors.chunks_exact(k) {
+        let length = row.iter().map(|x| x * x).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+        lines.extend(row.iter().map(|x| (x / length) as f32));
+    }
+    lines
+}
+
+/// The rows that are nodes of the graph.
+pub(crate) fn rows_of(graph: &Graph, rows: Vec<f32>, d: usize) -> Vec<f32> {
+    if graph.rows.len() * d == rows.len() {
+        return rows;
+    }
+    graph.rows.iter().flat_map(|&row| rows[row as usize * d..(row as usize + 1) * d].to_vec()).collect()
+}

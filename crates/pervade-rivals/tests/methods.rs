@@ -1,0 +1,97 @@
+//! The rivals without networks: planted clusters, new rows, the same result on any number of threads, and data that are too little.
+
+use pervade::compute::Cpu;
+use pervade::data::Dataset;
+use pervade::metrics::{accuracy, ari};
+use pervade::seed::{Key, Stream};
+use pervade::train::Silent;
+use pervade::{Clustering, Result};
+use pervade_rivals::method;
+
+const METHODS: [&str; 5] = ["k-means", "gmm", "gmm-full", "spectral", "ldmgi"];
+
+fn noise(row: usize, column: usize) -> f64 {
+    let key = Key::new(11, Stream::Generate, 0);
+    (0..6).map(|draw| key.uniform(row as u64, column as u32, draw) - 0.5).sum()
+}
+
+/// Four round clusters in five columns, rows after `first`.
+fn blobs(first: usize, n: usize) -> (Dataset, Vec<u32>) {
+    let labels: Vec<u32> = (first..first + n).map(|row| row as u32 % 4).collect();
+    let value = |place: usize| {
+        let (row, column) = (first + place / 5, place % 5);
+        let corner = [[0, 0], [1, 0], [0, 1], [1, 1]][row % 4];
+        (6.0 * f64::from(corner.get(column).copied().unwrap_or(0)) + noise(row, column)) as f32
+    };
+    (Dataset::from_rows(n, 5, (0..n * 5).map(value).collect()).unwrap(), labels)
+}
+
+/// Two rings, one inside the other: no centre or Gaussian tells them apart.
+fn rings(n: usize) -> (Dataset, Vec<u32>) {
+    let mut rows = Vec::new();
+    for row in 0..n {
+        let angle = std::f64::consts::TAU * row as f64 / n as f64;
+        let radius = if row % 2 == 0 { 1.0 } else { 3.0 } + 0.1 * noise(row, 0);
+        rows.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
+    }
+    (Dataset::from_rows(n, 2, rows).unwrap(), (0..n as u32).map(|row| row % 2).collect())
+}
+
+fn clustered(name: &str, data: &Dataset, k: usize, seed: u64) -> Result<Box<dyn Clustering<Cpu>>> {
+    method::<Cpu>(name).unwrap().with_clusters(k).cluster(data, &Cpu::new(), seed, &mut Silent)
+}
+
+#[test]
+fn every_method_finds_planted_clusters_and_places_new_rows() {
+    let ((known, labels), (new, new_labels)) = (blobs(0, 400), blobs(400, 80));
+    for name in METHODS {
+        let found = clustered(name, &known, 4, 0).unwrap();
+        assert_eq!(found.n_clusters(), 4, "{name}");
+        let clusters = found.assign(&Cpu::new(), &known).unwrap();
+        assert!(accuracy(&clusters, &labels).unwrap() > 0.99, "{name}");
+        let placed = found.assign(&Cpu::new(), &new).unwrap();
+        assert!(accuracy(&placed, &new_labels).unwrap() > 0.98, "{name}");
+        let both = [clusters, placed].concat();
+        assert!(ari(&both, &[labels.clone(), new_labels.clone()].concat()).unwrap() > 0.97, "{name}");
+    }
+}
+
+#[test]
+fn graphs_tell_rings_apart_where_centres_cannot() {
+    let (data, labels) = rings(600);
+    let score = |name: &str| {
+        let clusters = clustered(name, &data, 2, 1).unwrap().assign(&Cpu::new(), &data).unwrap();
+        accuracy(&clusters, &labels).unwrap()
+    };
+    assert_eq!(score("spectral"), 1.0);
+    assert!(score("k-means") < 0.7);
+}
+
+#[test]
+fn threads_leave_no_trace() {
+    let (data, _) = blobs(0, 1500);
+    for name in METHODS {
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| clustered(name, &data, 7, 2).unwrap().assign(&Cpu::new(), &data).unwrap())
+        };
+        let one = on(1);
+        assert_eq!(one, on(3), "{name}");
+        assert_eq!(one, on(3), "{name}");
+    }
+}
+
+#[test]
+fn too_little_data_is_an_error_and_repeated_rows_are_not() {
+    let few = Dataset::from_rows(3, 2, vec![0.0, 1.0, 2.0, 3.0, 5.0, 4.0]).unwrap();
+    // Half of the rows are the same: cliques without spread, components without variance.
+    let repeated = (0..120).flat_map(|i| if i % 2 == 0 { [0.0, 0.0] } else { [1.0, (i as f32).sin()] });
+    let repeated = Dataset::from_rows(120, 2, repeated.collect()).unwrap();
+    for name in METHODS {
+        let error = clustered(name, &few, 5, 0).err().unwrap_or_else(|| panic!("{name}")).to_string();
+        assert!(error.contains("between 1 and 3"), "{name}: {error}");
+        let found = clustered(name, &repeated, 2, 0).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let clusters = found.assign(&Cpu::new(), &repeated).unwrap();
+        assert!(clusters.iter().all(|&cluster| cluster < 2), "{name}");
+    }
+}
