@@ -14,7 +14,7 @@ const COLUMNS: usize = 8;
 const LATENTS: usize = 3;
 
 /// Four groups of rows in a cube, told apart by every column.
-fn planted(n_rows: usize) -> (Dataset, Vec<u32>) {
+fn planted(n_rows: usize) -> (Dataset<'static>, Vec<u32>) {
     let key = Key::new(5, Stream::Generate, 0);
     let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
     let labels: Vec<u32> = (0..n_rows).map(|row| (uniform(row, 0, 20) * 4.0) as u32).collect();
@@ -77,7 +77,7 @@ fn planted_clusters_are_found_in_these_rows_and_in_new_ones() {
         assert!(score > 0.99, "{} finds {score}", rival.name());
         let latents = clustering.embed(&device, &new).unwrap().expect("a deep method has latents");
         // The code of AAE is its clusters' logits and the latents.
-        let columns = if rival.name() == "AAE" { 4 + LATENTS } else { LATENTS };
+        let columns = if rival.name() == "aae" { 4 + LATENTS } else { LATENTS };
         assert_eq!(latents.len(), 200 * columns, "{}", rival.name());
     }
 }

@@ -16,7 +16,7 @@ fn noise(row: usize, column: usize) -> f64 {
 }
 
 /// Four round clusters in five columns, rows after `first`.
-fn blobs(first: usize, n: usize) -> (Dataset, Vec<u32>) {
+fn blobs(first: usize, n: usize) -> (Dataset<'static>, Vec<u32>) {
     let labels: Vec<u32> = (first..first + n).map(|row| row as u32 % 4).collect();
     let value = |place: usize| {
         let (row, column) = (first + place / 5, place % 5);
@@ -27,7 +27,7 @@ fn blobs(first: usize, n: usize) -> (Dataset, Vec<u32>) {
 }
 
 /// Two rings, one inside the other: no centre or Gaussian tells them apart.
-fn rings(n: usize) -> (Dataset, Vec<u32>) {
+fn rings(n: usize) -> (Dataset<'static>, Vec<u32>) {
     let mut rows = Vec::new();
     for row in 0..n {
         let angle = std::f64::consts::TAU * row as f64 / n as f64;
