@@ -49,8 +49,7 @@ impl<D: Device> Clusterer<D> for KMeans {
     ) -> Result<Box<dyn Clustering<D>>> {
         let preparation = preparation(data)?;
         let rows = dense(data, &preparation);
-        let key = Key::new(seed, Stream::Mixture, 0);
-        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, key, self.starts)?;
+        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, self.starts, seed)?;
         Ok(Box::new(Centres { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
     }
 }
@@ -61,9 +60,10 @@ pub(crate) fn best_start<D: Device>(
     rows: &[f32],
     n_columns: usize,
     n_clusters: usize,
-    key: Key,
     starts: usize,
+    seed: u64,
 ) -> Result<mixture::KMeans> {
+    let key = Key::new(seed, Stream::Mixture, 0);
     let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;
     for start in 1..starts {
         let next = kmeans(device, rows, n_columns, n_clusters, key, start)?;
