@@ -57,6 +57,7 @@ fn mistakes_are_told_before_any_work() {
         (&[], "`clusters` is missing"),
         (&["-k", "1"], "must be between 2 and 1797"),
         (&["-k", "10", "--seeds", "0"], "`seeds` is 0"),
+        (&["-k", "10", "--hidden", "0"], "`hidden` is 0"),
         (&["-k", "10", "--out", "table.txt"], "must end in .md, .csv or .json"),
     ] {
         let ran = place.run(&[&["compare", digits.to_str().unwrap()][..], more].concat());

@@ -98,6 +98,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         let must = format!("must be between 2 and {}, the number of rows", table.data.n_rows());
         return Err(Error::setting("clusters", k, must));
     }
+    // What is wrong with the networks is wrong for all that have them.
+    args.settings(Recipe::Robust, k).check(&table.data)?;
     interrupt::listen(false);
     let methods = on_device!(&device, device => compare(args, &names, k, &table, device, console)?);
     let comparison = Comparison {
