@@ -12,7 +12,7 @@ use pervade::data::{Labels, Table};
 use pervade::graph::{Graph, GraphOptions, modularity};
 use pervade::metrics;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Observer, Silent};
+use pervade::train::{Control, Event, Observer};
 use pervade::{Clusterer, Error, Result, on_device};
 use pervade_rivals::Networks;
 
@@ -251,7 +251,7 @@ fn run_method<D: Device>(
     report
 }
 
-/// Who listens: VaDE tells of its stages and stops at Ctrl-C; the others are asked between runs.
+/// Who listens: VaDE's stages are shown; all that trains stops at Ctrl-C, what does not is asked between runs.
 fn observer<'c>(
     args: &CompareArgs,
     name: &str,
@@ -262,7 +262,16 @@ fn observer<'c>(
     let checked = vade.and_then(|(_, recipe, _)| args.settings(*recipe, 2).check(&table.data).ok());
     match checked {
         Some(checked) => Box::new(Progress::new(console, Plan::new(&checked, None), None, Instant::now())),
-        None => Box::new(Silent),
+        None => Box::new(Interruptible),
+    }
+}
+
+/// Shows nothing, and stops at Ctrl-C.
+struct Interruptible;
+
+impl Observer for Interruptible {
+    fn event(&mut self, _event: &Event<'_>) -> Control {
+        if interrupt::asked() { Control::Stop } else { Control::Continue }
     }
 }
 
