@@ -21,7 +21,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{Critic, Side};
-use crate::latents::Encoder;
+use crate::latents::{Encoder, settings_of};
 
 /// AAE with its settings.
 #[derive(Clone, Debug)]
@@ -70,13 +70,8 @@ impl<D: Device> Clusterer<D> for Aae {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
-        let settings = Settings {
-            seed,
-            clusters: Clusters::Fixed(k),
-            components: Some(k),
-            latents: k + self.settings.latents,
-            ..self.settings.clone()
-        };
+        let latents = k + self.settings.latents;
+        let settings = Settings { latents, ..settings_of(&self.settings, k, seed) };
         // There is no mixture: one component is the least that the library lays out.
         let settings = CheckedSettings { n_components: 1, ..settings.check(data)? };
         let run = Run::new(device, data, &settings)?;

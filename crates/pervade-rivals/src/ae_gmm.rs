@@ -13,7 +13,7 @@ use pervade::data::Dataset;
 use pervade::train::{Observer, Pack, Run, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::LatentClusters;
+use crate::latents::{LatentClusters, settings_of};
 
 /// AE+GMM with its settings.
 #[derive(Clone, Debug)]
@@ -45,9 +45,7 @@ impl<D: Device> Clusterer<D> for AeGmm {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
-        let settings =
-            Settings { seed, clusters: Clusters::Fixed(k), components: Some(k), ..self.settings.clone() };
-        let settings = settings.check(data)?;
+        let settings = settings_of(&self.settings, k, seed).check(data)?;
         let run = Run::new(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(()))?;

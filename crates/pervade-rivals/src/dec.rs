@@ -23,7 +23,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage, latents, pretra
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::kmeans::{best_start, nearest_centre};
-use crate::latents::LatentClusters;
+use crate::latents::{LatentClusters, settings_of};
 
 /// DEC with its settings.
 #[derive(Clone, Debug)]
@@ -75,9 +75,7 @@ impl<D: Device> Clusterer<D> for Dec {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
-        let settings =
-            Settings { seed, clusters: Clusters::Fixed(k), components: Some(k), ..self.settings.clone() };
-        let settings = settings.check(data)?;
+        let settings = settings_of(&self.settings, k, seed).check(data)?;
         let run = Run::new(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(()))?;

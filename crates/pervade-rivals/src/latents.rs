@@ -1,12 +1,18 @@
 //! Clusters among the latents of trained networks: what every deep rival leaves.
 
 use pervade::compute::{Device, Params};
-use pervade::config::CheckedSettings;
+use pervade::config::{CheckedSettings, Clusters, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::{DiagonalMixture, EmOptions, fit};
 use pervade::seed::{Key, Stream};
 use pervade::train::{Pack, Run, latents};
 use pervade::{Clustering, Result};
+
+/// A method's settings with its number of clusters, one component each, and the seed.
+pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> Settings {
+    let (clusters, components) = (Clusters::Fixed(n_clusters), Some(n_clusters));
+    Settings { seed, clusters, components, ..settings.clone() }
+}
 
 /// A trained encoder: what turns rows into latents.
 pub(crate) struct Encoder {

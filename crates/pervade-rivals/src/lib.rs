@@ -122,7 +122,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
             about: "an auto-encoder, then a Gaussian mixture on its latents (baseline of Jiang et al., 2017)",
             build: |n_clusters, networks| {
                 let method = AeGmm::default();
-                Box::new(AeGmm { n_clusters, settings: networks.of(method.settings), ..AeGmm::default() })
+                Box::new(AeGmm { n_clusters, settings: networks.of(method.settings.clone()), ..method })
             },
         },
         Method {
@@ -130,7 +130,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
             about: "a variational auto-encoder (Kingma and Welling, 2014), then a Gaussian mixture on its means",
             build: |n_clusters, networks| {
                 let method = VaeGmm::default();
-                Box::new(VaeGmm { n_clusters, settings: networks.of(method.settings), ..VaeGmm::default() })
+                Box::new(VaeGmm { n_clusters, settings: networks.of(method.settings.clone()), ..method })
             },
         },
         Method {
@@ -143,7 +143,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
             about: "an adversarial auto-encoder with a cluster and a style for its code (Makhzani et al., 2015)",
             build: |n_clusters, networks| {
                 let method = Aae::default();
-                Box::new(Aae { n_clusters, settings: networks.of(method.settings), ..Aae::default() })
+                Box::new(Aae { n_clusters, settings: networks.of(method.settings.clone()), ..method })
             },
         },
         Method {
@@ -151,7 +151,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
             about: "an auto-encoder's latents, clustered and sharpened (Xie, Girshick and Farhadi, 2016)",
             build: |n_clusters, networks| {
                 let method = Dec::default();
-                Box::new(Dec { n_clusters, settings: networks.of(method.settings), ..Dec::default() })
+                Box::new(Dec { n_clusters, settings: networks.of(method.settings.clone()), ..method })
             },
         },
     ]

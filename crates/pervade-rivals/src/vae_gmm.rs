@@ -13,7 +13,7 @@ use pervade::data::Dataset;
 use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo};
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::LatentClusters;
+use crate::latents::{LatentClusters, settings_of};
 
 /// VAE+GMM with its settings.
 #[derive(Clone, Debug)]
@@ -46,13 +46,10 @@ impl<D: Device> Clusterer<D> for VaeGmm {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = Settings {
-            seed,
-            clusters: Clusters::Fixed(k),
-            components: Some(k),
             // With one component q(c|x) is one, whichever way it is computed; this way takes fewer steps.
             gamma: Gamma::Exact,
             mixture_learning_rate: 0.0,
-            ..self.settings.clone()
+            ..settings_of(&self.settings, k, seed)
         };
         // A fresh component has mean 0 and log variance 0, and at a learning rate of 0 it keeps them.
         let settings = CheckedSettings { n_components: 1, ..settings.check(data)? };
