@@ -157,9 +157,15 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
     ]
 }
 
+/// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
+/// other tables of the paper.
+pub fn others<D: Device>() -> Vec<Method<D>> {
+    vec![]
+}
+
 /// The method of that name.
 pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
-    methods().into_iter().find(|method| method.name == name)
+    methods().into_iter().chain(others()).find(|method| method.name == name)
 }
 
 /// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`

@@ -4,6 +4,7 @@ use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation};
 use pervade::mixture::DiagonalMixture;
+use pervade::seed::{Key, Stream};
 use pervade::{Clustering, Error, Result};
 
 /// The preparation that VaDE's own settings would choose for this table: a rival starts from the same numbers.
@@ -52,5 +53,11 @@ impl<D: Device> Clustering<D> for MixtureOfRows {
 
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
         Ok(None)
+    }
+
+    fn generate(&self, _device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
+        let mut rows = self.mixture.draw(cluster, count, Key::new(seed, Stream::Generate, cluster))?;
+        rows.chunks_exact_mut(self.mixture.n_latent).for_each(|row| self.preparation.undo(row));
+        Ok(Some(rows))
     }
 }

@@ -32,6 +32,11 @@ pub trait Clustering<D: Device> {
 
     /// The representation of each row, [N, J], where the method has one.
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>>;
+
+    /// New rows of a cluster in the units of the data, [count, D], where the method can make some.
+    fn generate(&self, _device: &D, _cluster: usize, _count: usize, _seed: u64) -> Result<Option<Vec<f32>>> {
+        Ok(None)
+    }
 }
 
 impl<D: Device> Clusterer<D> for Settings {
@@ -62,5 +67,9 @@ impl<D: Device> Clustering<D> for Vade {
 
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {
         Vade::embed(self, device, data).map(Some)
+    }
+
+    fn generate(&self, device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
+        Ok(Some(Vade::generate(self, device, Some(cluster), count, seed)?.rows))
     }
 }

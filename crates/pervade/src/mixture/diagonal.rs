@@ -2,8 +2,10 @@
 
 use crate::compute::Components;
 use crate::compute::cpu::block::highest;
+use crate::compute::cpu::math::normal_pair;
 use crate::parallel::collect_rows;
 use crate::rows::check_latents;
+use crate::seed::Key;
 use crate::{Error, Result};
 
 /// p(z) = sum_m w_m N(z; mu_m, diag s2_m).
@@ -48,6 +50,21 @@ impl DiagonalMixture {
             ));
         }
         Ok(Self { log_weights, means, variances, n_components, n_latent })
+    }
+
+    /// New rows of component `m`: [count, J].
+    pub fn draw(&self, m: usize, count: usize, key: Key) -> Result<Vec<f32>> {
+        if m >= self.n_components {
+            let must = format!("must be below {}, the number of components", self.n_components);
+            return Err(Error::setting("component", m, must));
+        }
+        let j = self.n_latent;
+        let value = |i: usize| {
+            let [a, b, ..] = key.draw((i / j) as u64, 0, (i % j) as u32);
+            let (at, eps) = (m * j + i % j, f64::from(normal_pair(a, b)[0]));
+            (self.means[at] + self.variances[at].sqrt() * eps) as f32
+        };
+        Ok((0..count * j).map(value).collect())
     }
 
     /// l_m = log w_m + log N(z; mu_m, s2_m) of every row.
@@ -126,5 +143,28 @@ impl DiagonalMixture {
             })
             .collect();
         Components::new(&log_constants, &self.means, |place| self.variances[place].recip(), centre)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Stream;
+
+    #[test]
+    fn rows_that_are_drawn_have_the_moments_of_their_component() -> Result<()> {
+        let mixture =
+            DiagonalMixture::new(vec![-1.0; 2], vec![0.0, 1.0, 5.0, -3.0], vec![1.0, 1.0, 4.0, 0.25], 2)?;
+        let rows = mixture.draw(1, 40_000, Key::new(7, Stream::Generate, 1))?;
+        for (column, mean, sd) in [(0, 5.0, 2.0), (1, -3.0, 0.5)] {
+            let values = || rows.iter().skip(column).step_by(2).map(|&x| f64::from(x));
+            let found = values().sum::<f64>() / 40_000.0;
+            let spread = (values().map(|x| (x - found).powi(2)).sum::<f64>() / 40_000.0).sqrt();
+            // Four standard errors.
+            assert!((found - mean).abs() < 4.0 * sd / 200.0, "mean {found}");
+            assert!((spread - sd).abs() < 4.0 * sd / 282.0, "sd {spread}");
+        }
+        assert!(mixture.draw(2, 1, Key::new(7, Stream::Generate, 1)).is_err());
+        Ok(())
     }
 }
