@@ -16,6 +16,8 @@
 //! Expected on MNIST: 0.84 (the VaDE paper's table 2, λ chosen by labels); measured 0.84 on all 70,000 rows (one
 //! seed, ten starts of the rotation) and 0.80 on the 10,000 test rows.
 
+use std::sync::Arc;
+
 use pervade::compute::Device;
 use pervade::data::Dataset;
 use pervade::graph::{Graph, GraphOptions};
@@ -25,11 +27,11 @@ use pervade::{Clusterer, Clustering, Result};
 use rayon::prelude::*;
 
 use crate::eigen::{Accuracy, smallest};
-use crate::nearest::KnownRows;
+use crate::nearest::{KnownRows, NearestKnown};
 use crate::rows::{check_rows, dense, preparation};
 use crate::small::{cholesky, invert_lower, nearest_rotation, symmetric_eigen};
 use crate::sparse::Sparse;
-use crate::spectral::{rows_of, unit_rows};
+use crate::spectral::{only, rows_of, shared, unit_rows};
 
 /// Alternations of the rotation at most; a dozen are usual.
 const MAX_ROTATIONS: usize = 200;
@@ -65,22 +67,36 @@ impl<D: Device> Clusterer<D> for Ldmgi {
         data: &Dataset,
         device: &D,
         seed: u64,
-        _observer: &mut dyn Observer,
+        observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
+        only(self, data, device, seed, observer)
+    }
+
+    fn cluster_each(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seeds: &[u64],
+        _observer: &mut dyn Observer,
+        take: &mut dyn FnMut(u64, Box<dyn Clustering<D>>) -> Result<()>,
+    ) -> Result<()> {
         // One eigenvector more than clusters: the constant one is dropped.
         check_rows(data, self.n_clusters, (self.n_clusters + 1).max(3))?;
         let (preparation, d, k) = (preparation(data)?, data.n_columns(), self.n_clusters);
         let rows = dense(data, &preparation);
-        let key = Key::new(seed, Stream::Sample, 0);
         let options = GraphOptions { neighbours: self.clique.max(2) - 1, ..GraphOptions::default() };
-        let graph = Graph::build(device, &rows, d, &options, key)?;
+        let graph = Graph::build(device, &rows, d, &options, shared())?;
         let known = rows_of(&graph, rows, d);
         let laplacian = laplacian(&graph, &known, d, self.lambda_ratio);
         let upper = laplacian.largest_possible();
-        let found = smallest(&laplacian, k + 1, upper, key, Accuracy::default())?;
+        let found = smallest(&laplacian, k + 1, upper, shared(), Accuracy::default())?;
         let lines = unit_rows(&without_constant(&found.vectors, k + 1), k);
-        let clusters = rotate(&lines, k, self.starts, key);
-        Ok(Box::new(KnownRows::new(preparation, known, d, clusters, k, graph.n_neighbours)))
+        let known = Arc::new(KnownRows::new(preparation, known, d, graph.n_neighbours));
+        for &seed in seeds {
+            let clusters = rotate(&lines, k, self.starts, Key::new(seed, Stream::Sample, 0));
+            take(seed, Box::new(NearestKnown { known: known.clone(), clusters, n_clusters: k }))?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clusters for new rows of methods that only cluster what they have seen: those of the nearest known rows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
@@ -12,15 +13,11 @@ use crate::rows::dense;
 /// Known rows compared at once.
 const LANES: usize = 16;
 
-/// Known rows with their clusters. A row that equals a known one has its cluster; another has that of most of
-/// its nearest known rows, and where two clusters have as many, that of the nearer rows.
+/// Rows that a method has seen.
 pub(crate) struct KnownRows {
     pub(crate) preparation: Preparation,
     /// `[n, D]`
     rows: Vec<f32>,
-    /// `[n]`
-    clusters: Vec<u32>,
-    n_clusters: usize,
     n_columns: usize,
     /// How many of the nearest vote.
     voters: usize,
@@ -28,22 +25,25 @@ pub(crate) struct KnownRows {
     places: HashMap<Vec<u8>, usize>,
 }
 
+/// Known rows with their clusters. A row that equals a known one has its cluster; another has that of most of
+/// its nearest known rows, and where two clusters have as many, that of the nearer rows.
+pub(crate) struct NearestKnown {
+    /// Shared by the clusterings of several seeds.
+    pub(crate) known: Arc<KnownRows>,
+    /// `[n]`
+    pub(crate) clusters: Vec<u32>,
+    pub(crate) n_clusters: usize,
+}
+
 impl KnownRows {
     /// # Shapes
-    /// - rows: `[n, D]`, clusters: `[n]`
-    pub(crate) fn new(
-        preparation: Preparation,
-        rows: Vec<f32>,
-        n_columns: usize,
-        clusters: Vec<u32>,
-        n_clusters: usize,
-        voters: usize,
-    ) -> Self {
+    /// - rows: `[n, D]`
+    pub(crate) fn new(preparation: Preparation, rows: Vec<f32>, n_columns: usize, voters: usize) -> Self {
         let mut places = HashMap::new();
         for (place, row) in rows.chunks_exact(n_columns).enumerate() {
             places.entry(bytes(row)).or_insert(place);
         }
-        Self { preparation, rows, clusters, n_clusters, n_columns, voters, places }
+        Self { preparation, rows, n_columns, voters, places }
     }
 
     /// The nearest known rows, nearest first; of equally near ones the earlier first.
@@ -73,13 +73,15 @@ impl KnownRows {
         }
         found.into_iter().map(|(_, place)| place).collect()
     }
+}
 
+impl NearestKnown {
     fn cluster_of(&self, row: &[f32]) -> u32 {
-        if let Some(&place) = self.places.get(&bytes(row)) {
+        if let Some(&place) = self.known.places.get(&bytes(row)) {
             return self.clusters[place];
         }
         let mut votes = vec![0; self.n_clusters];
-        let voters = self.nearest(row);
+        let voters = self.known.nearest(row);
         for &place in &voters {
             votes[self.clusters[place] as usize] += 1;
         }
@@ -93,15 +95,15 @@ fn bytes(row: &[f32]) -> Vec<u8> {
     row.iter().flat_map(|x| x.to_bits().to_le_bytes()).collect()
 }
 
-impl<D: Device> Clustering<D> for KnownRows {
+impl<D: Device> Clustering<D> for NearestKnown {
     fn n_clusters(&self) -> usize {
         self.n_clusters
     }
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.preparation.check_columns(data)?;
-        let rows = dense(data, &self.preparation);
-        Ok(rows.par_chunks_exact(self.n_columns).map(|row| self.cluster_of(row)).collect())
+        self.known.preparation.check_columns(data)?;
+        let rows = dense(data, &self.known.preparation);
+        Ok(rows.par_chunks_exact(self.known.n_columns).map(|row| self.cluster_of(row)).collect())
     }
 
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {

@@ -95,3 +95,22 @@ fn too_little_data_is_an_error_and_repeated_rows_are_not() {
         assert!(clusters.iter().all(|&cluster| cluster < 2), "{name}");
     }
 }
+
+#[test]
+fn several_seeds_at_once_are_those_seeds_alone() {
+    // Seven clusters of four: where k-means or the rotation starts shows in the result.
+    let (data, _) = blobs(0, 300);
+    for name in METHODS {
+        let mut together = Vec::new();
+        let built = method::<Cpu>(name).unwrap().with_clusters(7);
+        built
+            .cluster_each(&data, &Cpu::new(), &[3, 1], &mut Silent, &mut |seed, found| {
+                together.push((seed, found.assign(&Cpu::new(), &data)?));
+                Ok(())
+            })
+            .unwrap();
+        let alone =
+            |seed| (seed, clustered(name, &data, 7, seed).unwrap().assign(&Cpu::new(), &data).unwrap());
+        assert_eq!(together, [alone(3), alone(1)], "{name}");
+    }
+}

@@ -20,6 +20,19 @@ pub trait Clusterer<D: Device> {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>>;
+
+    /// Clusters the rows once a seed and hands each result over. What does not depend on the seed is done once; each
+    /// result is that of [`Clusterer::cluster`].
+    fn cluster_each(
+        &self,
+        data: &Dataset,
+        device: &D,
+        seeds: &[u64],
+        observer: &mut dyn Observer,
+        take: &mut dyn FnMut(u64, Box<dyn Clustering<D>>) -> Result<()>,
+    ) -> Result<()> {
+        seeds.iter().try_for_each(|&seed| take(seed, self.cluster(data, device, seed, observer)?))
+    }
 }
 
 /// What a method leaves: clusters for these rows and new ones.
