@@ -21,7 +21,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{Critic, Side};
-use crate::latents::{Encoder, settings_of};
+use crate::latents::{Trained, settings_of};
 
 /// AAE with its settings.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl<D: Device> Clusterer<D> for Aae {
             }
         }
         observer.event(&Event::StageEnded { restart: 0, stage });
-        Ok(Box::new(Codes { encoder: Encoder::new(&run, &pack)?, n_clusters: k }))
+        Ok(Box::new(Codes { encoder: Trained::new(&run, &pack)?, n_clusters: k }))
     }
 }
 
@@ -278,7 +278,7 @@ impl<'r, D: Device> Work<'r, D> {
 
 /// The encoder, of which the first columns are the clusters' logits.
 struct Codes {
-    encoder: Encoder,
+    encoder: Trained,
     n_clusters: usize,
 }
 

@@ -86,8 +86,8 @@ impl<D: Device> Clusterer<D> for Dec {
         device.write(&mut pack.params.values, run.architecture.mixture.means.offset, &centres)?;
         pack.state.stage = Stage::Joint;
         self.refine(&run, &mut pack, observer)?;
-        let mixture = nearest_centre(centres_of(&run, &pack)?, k);
-        Ok(Box::new(LatentClusters::new(&run, &pack, mixture)?))
+        let centres = nearest_centre(centres_of(&run, &pack)?, k);
+        Ok(Box::new(LatentClusters::by_centres(&run, &pack, centres)?))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Clusters among the latents of trained networks: what every deep rival leaves.
 
-use pervade::compute::{Device, Params};
+use pervade::compute::{Device, Likelihood, Params};
 use pervade::config::{CheckedSettings, Clusters, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::{DiagonalMixture, EmOptions, fit};
+use pervade::nn::Architecture;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Pack, Run, latents};
+use pervade::train::{Pack, Run, decoded, latents};
 use pervade::{Clustering, Result};
 
 /// A method's settings with its number of clusters, one component each, and the seed.
@@ -14,17 +15,27 @@ pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> 
     Settings { seed, clusters, components, ..settings.clone() }
 }
 
-/// A trained encoder: what turns rows into latents.
-pub(crate) struct Encoder {
-    settings: CheckedSettings,
+/// Trained networks: what turns rows into latents and latents into rows.
+pub(crate) struct Trained {
+    pub(crate) settings: CheckedSettings,
+    pub(crate) architecture: Architecture,
+    likelihood: Likelihood,
     /// The networks' numbers, as the library lays them out.
-    values: Vec<f32>,
+    pub(crate) values: Vec<f32>,
 }
 
-impl Encoder {
-    /// That of the pack's first restart.
+impl Trained {
+    /// Those of the pack's first restart.
     pub(crate) fn new<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Self> {
-        Ok(Self { settings: run.settings.clone(), values: pack.values_of(run.device, 0)? })
+        // A variance that was left open is known after pretraining; only the mean is decoded.
+        let likelihood = pack.state.likelihoods.first().copied().unwrap_or(run.likelihood);
+        let values = pack.values_of(run.device, 0)?;
+        Ok(Self {
+            settings: run.settings.clone(),
+            architecture: run.architecture.clone(),
+            likelihood,
+            values,
+        })
     }
 
     /// Latent means of all rows: [N, J].
@@ -33,16 +44,25 @@ impl Encoder {
         let run = Run::new(device, data, &self.settings)?;
         Ok(latents(&run, &Params::fixed(device, &self.values)?)?.swap_remove(0))
     }
+
+    /// The rows that latents [N, J] stand for, in the units of the data: [N, D].
+    pub(crate) fn rows<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+        let params = Params::fixed(device, &self.values)?;
+        let (likelihood, preparation) = (self.likelihood, &self.settings.preparation);
+        decoded(device, &self.architecture, &params, likelihood, preparation, latents)
+    }
 }
 
 /// Trained networks and a mixture on their latents.
 pub(crate) struct LatentClusters {
-    encoder: Encoder,
+    networks: Trained,
     mixture: DiagonalMixture,
+    /// Whether the components say how latents spread, so that new ones can be drawn.
+    draws: bool,
 }
 
 impl LatentClusters {
-    /// Fits a diagonal mixture of K components to the latents of the pack's first restart.
+    /// Fits a diagonal mixture of K components to the latents of trained networks.
     pub(crate) fn by_mixture<D: Device>(
         run: &Run<'_, D>,
         pack: &Pack<D>,
@@ -53,12 +73,16 @@ impl LatentClusters {
         let options = EmOptions { components: n_clusters, restarts: starts, ..EmOptions::default() };
         let key = Key::new(run.settings.settings.seed, Stream::Mixture, 0);
         let mixture = fit(run.device, &rows, run.architecture.n_latents(), &options, key)?.mixture;
-        Self::new(run, pack, mixture)
+        Ok(Self { networks: Trained::new(run, pack)?, mixture, draws: true })
     }
 
-    /// The networks of the pack's first restart with a mixture that is already there.
-    pub(crate) fn new<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, mixture: DiagonalMixture) -> Result<Self> {
-        Ok(Self { encoder: Encoder::new(run, pack)?, mixture })
+    /// The networks of the pack's first restart with a mixture that only tells which centre is nearest.
+    pub(crate) fn by_centres<D: Device>(
+        run: &Run<'_, D>,
+        pack: &Pack<D>,
+        centres: DiagonalMixture,
+    ) -> Result<Self> {
+        Ok(Self { networks: Trained::new(run, pack)?, mixture: centres, draws: false })
     }
 }
 
@@ -68,10 +92,18 @@ impl<D: Device> Clustering<D> for LatentClusters {
     }
 
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.mixture.assign(&self.encoder.latents(device, data)?)
+        self.mixture.assign(&self.networks.latents(device, data)?)
     }
 
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {
-        self.encoder.latents(device, data).map(Some)
+        self.networks.latents(device, data).map(Some)
+    }
+
+    fn generate(&self, device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
+        if !self.draws {
+            return Ok(None);
+        }
+        let latents = self.mixture.draw(cluster, count, Key::new(seed, Stream::Generate, cluster))?;
+        self.networks.rows(device, &latents).map(Some)
     }
 }

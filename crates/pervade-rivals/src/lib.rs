@@ -32,6 +32,7 @@ mod sparse;
 mod spectral;
 #[cfg(test)]
 mod tests;
+mod vae;
 mod vae_gmm;
 
 pub use aae::Aae;
@@ -41,6 +42,7 @@ pub use gmm::{Covariance, Gmm};
 pub use kmeans::KMeans;
 pub use ldmgi::Ldmgi;
 pub use spectral::Spectral;
+pub use vae::Vae;
 pub use vae_gmm::VaeGmm;
 
 use pervade::compute::Device;
@@ -160,7 +162,11 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
 /// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
 /// other tables of the paper.
 pub fn others<D: Device>() -> Vec<Method<D>> {
-    vec![]
+    vec![Method {
+        name: "vae",
+        about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
+        build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
+    }]
 }
 
 /// The method of that name.

@@ -29,3 +29,16 @@ pub(crate) fn sample_rows(n_rows: usize, max_rows: usize, key: Key) -> Vec<u32> 
     rows.sort_unstable();
     rows
 }
+
+/// Squared differences of larger numbers would not fit into `f32`.
+const MAX_MAGNITUDE: f32 = 1e16;
+
+/// An error if distances between such rows would overflow.
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub(crate) fn check_magnitude(latents: &[f32], n_latent: usize) -> Result<()> {
+    let Some(place) = latents.iter().position(|z| z.abs() > MAX_MAGNITUDE) else { return Ok(()) };
+    let problem = format!("row {} has {:e}, too large for a distance", place / n_latent, latents[place]);
+    Err(Error::data("latents", problem))
+}

@@ -72,6 +72,45 @@ fn modularity_of_partitions() {
     }
 }
 
+/// `testdata/oracle/make_knn.py` wrote the values; many votes are tied.
+#[test]
+fn labels_of_nearest_neighbours() {
+    let oracle = Oracle::open("knn.safetensors");
+    for (case, n_columns) in [("few_columns", 4), ("many_columns", 70)] {
+        let get = |name: &str| format!("{case}/{name}");
+        let (known, known_labels) = (oracle.f32(&get("known")), oracle.u32(&get("known_labels")));
+        let (rows, labels) = (oracle.f32(&get("rows")), oracle.u32(&get("labels")));
+        let (known, ks) = (metrics::Labelled { rows: &known, labels: &known_labels }, [1, 3, 5, 10]);
+        let found = common::same_on_any_number_of_threads(|| {
+            metrics::knn_labels(known, &rows, n_columns, &ks).unwrap()
+        });
+        let test = metrics::Labelled { rows: &rows, labels: &labels };
+        let errors = metrics::knn_errors(known, test, n_columns, &ks).unwrap();
+        for ((k, found), error) in ks.iter().zip(found).zip(errors) {
+            assert_eq!(found, oracle.u32(&get(&format!("found_{k}"))), "{case}, k = {k}");
+            assert_close(&[error], &oracle.f64(&get(&format!("error_{k}"))), 1e-12, case);
+        }
+    }
+}
+
+#[test]
+fn what_no_neighbours_can_judge_is_refused() {
+    let known = metrics::Labelled { rows: &[0.0, 1.0, 2.0, 3.0], labels: &[0, 1] };
+    let one = metrics::Labelled { rows: &[0.0, 1.0], labels: &[1] };
+    let problem = |known, test, columns, k| match metrics::knn_errors(known, test, columns, &[k]) {
+        Ok(errors) => panic!("{errors:?}"),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(metrics::knn_errors(known, one, 2, &[1, 2]).unwrap(), [1.0, 1.0]);
+    assert!(problem(known, one, 2, 3).contains("between 1 and 2"));
+    assert!(problem(known, one, 2, 0).contains("between 1 and 2"));
+    assert!(problem(known, one, 3, 1).contains("4 values do not make rows of 3 columns"));
+    assert!(problem(metrics::Labelled { labels: &[0], ..known }, one, 2, 1).contains("1 labels for 2 rows"));
+    assert!(problem(known, metrics::Labelled { labels: &[0, 1], ..one }, 2, 1).contains("2 labels"));
+    let far = metrics::Labelled { rows: &[1e20, 1.0], ..one };
+    assert!(problem(known, far, 2, 1).contains("too large for a distance"));
+}
+
 /// Theirs tries every pair and computes the modularity of the whole graph each time.
 #[test]
 fn greedy_merging() {

@@ -2,12 +2,9 @@
 
 use crate::compute::Device;
 use crate::parallel::Ask;
-use crate::rows::{check_latents, sample_rows};
+use crate::rows::{check_latents, check_magnitude, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
-
-/// Squared differences of larger latents would not fit into `f32`.
-const MAX_MAGNITUDE: f32 = 1e16;
 
 /// How to build a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +69,7 @@ impl Graph {
                 format!("{n_nodes} rows make no graph: at least 2 are needed"),
             ));
         }
-        if let Some(place) = latents.iter().position(|z| z.abs() > MAX_MAGNITUDE) {
-            let problem =
-                format!("row {} has {:e}, too large for a distance", place / n_latent, latents[place]);
-            return Err(Error::data("latents", problem));
-        }
+        check_magnitude(latents, n_latent)?;
         let rows = sample_rows(n_rows, n_nodes, key);
         let n_neighbours = options.neighbours.min(n_nodes - 1);
         let neighbours = device.neighbours(&device.points(latents, n_latent)?, &rows, n_neighbours, ask)?;

@@ -5,14 +5,10 @@ use super::Vade;
 use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
-use crate::nn::Tape;
 use crate::parallel::Ask;
 use crate::seed::{Key, Stream};
-use crate::train::{Pass, blocks, cluster_probabilities};
+use crate::train::{Pass, blocks, cluster_probabilities, decoded, outputs};
 use crate::{Error, Result};
-
-/// Rows decoded at once.
-const BLOCK: usize = 512;
 
 /// The cluster of each row, and the probability of every cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,47 +163,14 @@ impl Vade {
             let problem = format!("{} values do not make rows of {}", latents.len(), self.n_latents());
             return Err(Error::data("latents", problem));
         }
-        let d = self.n_columns();
-        let outputs = self.outputs(device, latents)?;
-        let width = self.metadata.likelihood.n_outputs(d);
-        let mut rows = Vec::with_capacity(outputs.len() / width * d);
-        for output in outputs.chunks_exact(width) {
-            let start = rows.len();
-            match self.metadata.likelihood {
-                Likelihood::Bernoulli => {
-                    rows.extend(
-                        output.iter().map(|&o| crate::compute::cpu::math::softplus_and_logistic(o).1),
-                    );
-                }
-                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
-                    rows.extend_from_slice(&output[..d]);
-                }
-            }
-            self.metadata.preparation.undo(&mut rows[start..]);
-        }
-        Ok(rows)
+        let params = Params::fixed(device, &self.values)?;
+        let (likelihood, preparation) = (self.metadata.likelihood, &self.metadata.preparation);
+        decoded(device, &self.architecture, &params, likelihood, preparation, latents)
     }
 
     /// The decoder's output for each latent.
     fn outputs<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
-        let (j, n) = (self.n_latents(), latents.len() / self.n_latents());
-        if n == 0 {
-            return Ok(Vec::new());
-        }
-        let b = BLOCK.min(n);
-        let params = Params::fixed(device, &self.values)?;
-        let mut tape = Tape::new(device, &self.architecture, 1, b, 1)?;
-        let width = tape.output.columns;
-        let (mut padded, mut block) = (vec![0.0; b * j], vec![0.0; b * width]);
-        let mut outputs = Vec::with_capacity(n * width);
-        for part in latents.chunks(b * j) {
-            padded[..part.len()].copy_from_slice(part);
-            device.write(&mut tape.z.data, 0, &padded)?;
-            tape.decode(device, &self.architecture, &params)?;
-            device.read(&tape.output.data, 0, &mut block)?;
-            outputs.extend_from_slice(&block[..part.len() / j * width]);
-        }
-        Ok(outputs)
+        outputs(device, &self.architecture, &Params::fixed(device, &self.values)?, latents)
     }
 }
 

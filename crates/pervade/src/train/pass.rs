@@ -2,7 +2,9 @@
 
 use super::run::Run;
 use crate::Result;
-use crate::compute::{Device, Gamma, Matrix, Params, Pick};
+use crate::compute::cpu::math::softplus_and_logistic;
+use crate::compute::{Device, Gamma, Likelihood, Matrix, Params, Pick};
+use crate::data::Preparation;
 use crate::nn::{Architecture, Tape};
 use crate::parallel::Ask;
 
@@ -90,4 +92,60 @@ pub(crate) fn blocks<D: Device>(
         }
     }
     Ok(())
+}
+
+/// The decoder's output for each latent: [N, outputs].
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn outputs<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    latents: &[f32],
+) -> Result<Vec<f32>> {
+    let (j, n) = (architecture.n_latents(), latents.len() / architecture.n_latents());
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    let b = BLOCK.min(n);
+    let mut tape = Tape::new(device, architecture, 1, b, 1)?;
+    let width = tape.output.columns;
+    let (mut padded, mut block) = (vec![0.0; b * j], vec![0.0; b * width]);
+    let mut outputs = Vec::with_capacity(n * width);
+    for part in latents.chunks(b * j) {
+        padded[..part.len()].copy_from_slice(part);
+        device.write(&mut tape.z.data, 0, &padded)?;
+        tape.decode(device, architecture, params)?;
+        device.read(&tape.output.data, 0, &mut block)?;
+        outputs.extend_from_slice(&block[..part.len() / j * width]);
+    }
+    Ok(outputs)
+}
+
+/// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn decoded<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    likelihood: Likelihood,
+    preparation: &Preparation,
+    latents: &[f32],
+) -> Result<Vec<f32>> {
+    let d = architecture.encoder[0].weight.rows;
+    let outputs = outputs(device, architecture, params, latents)?;
+    let width = likelihood.n_outputs(d);
+    let mut rows = Vec::with_capacity(outputs.len() / width * d);
+    for output in outputs.chunks_exact(width) {
+        let start = rows.len();
+        match likelihood {
+            Likelihood::Bernoulli => rows.extend(output.iter().map(|&o| softplus_and_logistic(o).1)),
+            Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => rows.extend_from_slice(&output[..d]),
+        }
+        preparation.undo(&mut rows[start..]);
+    }
+    Ok(rows)
 }

@@ -10,7 +10,7 @@ pub(crate) mod block;
 mod codes;
 mod heads;
 pub mod math;
-mod neighbours;
+pub(crate) mod neighbours;
 mod pages;
 mod points;
 mod prior;

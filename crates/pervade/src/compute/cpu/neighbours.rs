@@ -15,8 +15,10 @@ const LANES: usize = 16;
 const TILE_QUERIES: usize = 4;
 /// Queries that share one pass over the candidates.
 const TASK_QUERIES: usize = 64;
-/// Candidates, in lanes, that stay in the cache while the queries of a task meet them.
+/// Candidates, in lanes, that stay in the cache while the queries of a task meet them: at the most, and as
+/// many numbers.
 const CACHED_LANES: usize = 32;
+const CACHED_NUMBERS: usize = 1 << 17;
 /// Differences of two numbers between two questions whether to go on: a fraction of a second.
 const ASK_AFTER: usize = 1_000_000_000;
 
@@ -34,13 +36,33 @@ pub(super) fn neighbours(
     let mut neighbours = Vec::with_capacity(rows.len() * n_neighbours);
     for first in (0..n_tasks).step_by(at_once) {
         ask()?;
-        neighbours.par_extend(
-            (first..n_tasks.min(first + at_once))
-                .into_par_iter()
-                .flat_map_iter(|task| run_widest(Nearest { nodes: &nodes, task, n_neighbours })),
-        );
+        neighbours.par_extend((first..n_tasks.min(first + at_once)).into_par_iter().flat_map_iter(|task| {
+            let queries = Queries::nodes(&nodes, task);
+            run_widest(Nearest { nodes: &nodes, queries, n_neighbours }).into_iter().map(|(_, node)| node)
+        }));
     }
     Ok(neighbours)
+}
+
+/// The rows of `latents` nearest to each of `queries`, which are no rows of it, by the same distances: squares and
+/// rows, nearest first. `[n, k]`
+///
+/// # Shapes
+/// - latents: `[N, J]`, queries: `[n, J]`
+pub(crate) fn nearest_rows(
+    latents: &[f32],
+    queries: &[f32],
+    n_latent: usize,
+    n_neighbours: usize,
+) -> Vec<(f32, u32)> {
+    let rows: Vec<u32> = (0..(latents.len() / n_latent) as u32).collect();
+    let nodes = Nodes::new(latents, n_latent, &rows);
+    let tasks = queries.par_chunks(TASK_QUERIES * n_latent);
+    let nearest = |latents| {
+        let queries = Queries { latents, first_node: None };
+        run_widest(Nearest { nodes: &nodes, queries, n_neighbours })
+    };
+    tasks.flat_map_iter(nearest).collect()
 }
 
 /// The nodes' latents, once by node and once in lanes of candidates.
@@ -70,25 +92,43 @@ impl Nodes {
     }
 }
 
-/// The neighbours of the queries of one task. `[TASK_QUERIES or fewer, k]`
+/// Who asks for neighbours in one task: at most `TASK_QUERIES`.
+struct Queries<'a> {
+    /// `[n, J]`
+    latents: &'a [f32],
+    /// The number of the first of them where they are nodes, which are not their own neighbours.
+    first_node: Option<usize>,
+}
+
+impl<'a> Queries<'a> {
+    fn nodes(nodes: &'a Nodes, task: usize) -> Self {
+        let first = task * TASK_QUERIES;
+        let end = nodes.len.min(first + TASK_QUERIES);
+        let latents = &nodes.by_node[first * nodes.n_latent..end * nodes.n_latent];
+        Self { latents, first_node: Some(first) }
+    }
+}
+
+/// The neighbours of the queries of one task: squared distances and nodes. `[n, k]`
 struct Nearest<'a> {
     nodes: &'a Nodes,
-    task: usize,
+    queries: Queries<'a>,
     n_neighbours: usize,
 }
 
 impl Kernel for Nearest<'_> {
-    type Output = Vec<u32>;
+    type Output = Vec<(f32, u32)>;
 
     #[inline(always)]
-    fn run(self) -> Vec<u32> {
+    fn run(self) -> Vec<(f32, u32)> {
         let nodes = self.nodes;
         let n_latent = nodes.n_latent;
-        let first = self.task * TASK_QUERIES;
-        let n_queries = TASK_QUERIES.min(nodes.len - first);
+        let n_queries = self.queries.latents.len() / n_latent;
+        let own = |query: usize| self.queries.first_node.map(|first| first + query);
         let mut lists: Vec<Nearby> =
-            (0..n_queries).map(|query| Nearby::new(first + query, self.n_neighbours)).collect();
-        for (cached, candidates) in nodes.by_lane.chunks(CACHED_LANES * n_latent).enumerate() {
+            (0..n_queries).map(|query| Nearby::new(own(query), self.n_neighbours)).collect();
+        let cached_lanes = (CACHED_NUMBERS / (LANES * n_latent)).clamp(1, CACHED_LANES);
+        for (cached, candidates) in nodes.by_lane.chunks(cached_lanes * n_latent).enumerate() {
             for tile in (0..n_queries).step_by(TILE_QUERIES) {
                 // The last tile repeats the last query, whose list is then fed once only.
                 let query = |slot: usize| (tile + slot).min(n_queries - 1);
@@ -96,27 +136,28 @@ impl Kernel for Nearest<'_> {
                     let mut squares = [[0.0f32; LANES]; TILE_QUERIES];
                     for j in 0..n_latent {
                         for slot in 0..TILE_QUERIES {
-                            let z = nodes.by_node[(first + query(slot)) * n_latent + j];
+                            let z = self.queries.latents[query(slot) * n_latent + j];
                             for lane in 0..LANES {
                                 let difference = z - columns[j][lane];
                                 squares[slot][lane] += difference * difference;
                             }
                         }
                     }
-                    let candidate = (cached * CACHED_LANES + lane_block) * LANES;
+                    let candidate = (cached * cached_lanes + lane_block) * LANES;
                     for slot in 0..TILE_QUERIES.min(n_queries - tile) {
                         lists[tile + slot].offer(candidate, &squares[slot]);
                     }
                 }
             }
         }
-        lists.into_iter().flat_map(|list| list.found.into_iter().map(|(_, node)| node)).collect()
+        lists.into_iter().flat_map(|list| list.found).collect()
     }
 }
 
 /// The nearest candidates so far, nearest first.
 struct Nearby {
-    node: usize,
+    /// The node that asks, which is not its own neighbour.
+    own: Option<usize>,
     n_neighbours: usize,
     /// Squared distance of the last that is kept; infinite until there are enough.
     farthest: f32,
@@ -124,9 +165,9 @@ struct Nearby {
 }
 
 impl Nearby {
-    fn new(node: usize, n_neighbours: usize) -> Self {
+    fn new(own: Option<usize>, n_neighbours: usize) -> Self {
         let found = Vec::with_capacity(n_neighbours + 1);
-        Self { node, n_neighbours, farthest: f32::INFINITY, found }
+        Self { own, n_neighbours, farthest: f32::INFINITY, found }
     }
 
     /// Candidates come in rising order, so an equally far later one never displaces one.
@@ -144,7 +185,7 @@ impl Nearby {
     #[cold]
     fn insert(&mut self, first: usize, squares: &[f32; LANES]) {
         for (lane, &square) in squares.iter().enumerate() {
-            if square < self.farthest && first + lane != self.node {
+            if square < self.farthest && self.own != Some(first + lane) {
                 let place = self.found.partition_point(|&(nearer, _)| nearer <= square);
                 self.found.insert(place, (square, (first + lane) as u32));
                 self.found.truncate(self.n_neighbours);
@@ -165,7 +206,7 @@ mod tests {
     fn every_vector_width_gives_the_same_neighbours() {
         let latents: Vec<f32> = (0..200 * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let nodes = Nodes::new(&latents, 3, &(0..200).collect::<Vec<u32>>());
-        let nearest = || Nearest { nodes: &nodes, task: 1, n_neighbours: 7 };
+        let nearest = || Nearest { nodes: &nodes, queries: Queries::nodes(&nodes, 1), n_neighbours: 7 };
         for width in widths_here() {
             assert_eq!(run_at(width, nearest()), nearest().run(), "{width:?}");
         }
