@@ -8,7 +8,7 @@ use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
 use crate::commands::{
-    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, rows,
+    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, reproduce, rows,
 };
 use crate::console::Console;
 use crate::settings;
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Score(rows::ScoreArgs),
     Evaluate(evaluate::EvaluateArgs),
     Compare(compare::CompareArgs),
+    Reproduce(reproduce::ReproduceArgs),
     Inspect(inspect::InspectArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
@@ -111,6 +112,11 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
+    /// As if typed.
+    pub(crate) fn new(labels: Option<String>, image: Option<String>) -> Self {
+        Self { labels, array: None, image }
+    }
+
     /// The data as they must be typed again for another command.
     pub(crate) fn typed(&self, path: &Path) -> String {
         let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));

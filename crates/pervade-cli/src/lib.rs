@@ -5,11 +5,13 @@ mod args;
 mod commands;
 mod console;
 mod interrupt;
+mod methods;
 mod outputs;
 mod picture;
 mod progress;
 mod report;
 mod settings;
+mod tables;
 mod words;
 
 use std::ffi::OsString;

@@ -44,6 +44,11 @@ pub(crate) fn json(value: &impl Serialize, path: &Path) -> Result<()> {
     write_atomically(path, |out| writeln!(out, "{text}"))
 }
 
+/// A text file.
+pub(crate) fn text(path: &Path, text: &str) -> Result<()> {
+    write_atomically(path, |out| out.write_all(text.as_bytes()))
+}
+
 /// The file's name alone, for messages and records that travel.
 pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())

@@ -1,5 +1,7 @@
 //! The algorithm on one page: pretrain, start the mixture, train jointly; then choose a restart.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{Device, Likelihood};
@@ -9,7 +11,7 @@ use crate::metrics;
 use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
-use crate::train::{Observer, Pack, Run, Stage, ask, pretrain, start_mixture, train};
+use crate::train::{Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, start_mixture, train};
 use crate::{Error, Result};
 
 /// What a fit gives.
@@ -67,21 +69,68 @@ pub fn fit<D: Device>(
             Some(place) => place.save(&run, &checksum, Some(pack), &finished),
             None => Ok(()),
         };
-        if pack.state.stage == Stage::Pretrain {
-            pretrain(&run, &mut pack, observer, &mut save)?;
-        }
-        if pack.state.stage == Stage::Mixture {
-            start_mixture(&run, &mut pack, observer, &mut save)?;
-        }
-        train(&run, &mut pack, observer, &mut save)?;
-        let state = pack.state;
-        let parts = state.records.into_iter().zip(state.best).zip(state.likelihoods).zip(pack.best_values);
-        for (((record, best), likelihood), values) in parts {
-            finished.push((Finished { record, groups: best.groups, likelihood }, values));
-        }
+        train_pack(&run, &mut pack, observer, &mut save, &mut Unwatched)?;
+        finished.extend(finish(pack));
         checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
     }
     choose(&run, checksum, finished, observer)
+}
+
+/// Trains restarts of a fit, side by side as far as the device can; `watch` sees each on the way and gets its model
+/// when its pack is done. Restart r is the one that [`fit`] would train with the same settings.
+pub fn fit_restarts<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    restarts: Range<usize>,
+    observer: &mut dyn Observer,
+    watch: &mut dyn Watch<D>,
+) -> Result<()> {
+    check_rows_differ(data)?;
+    let run = Run::new(device, data, settings)?;
+    let checksum = data.checksum();
+    let mut first = restarts.start;
+    while first < restarts.end {
+        let left = restarts.end - first;
+        let side_by_side = device.restarts_at_once(left).clamp(1, left);
+        let mut pack = Pack::new(&run, first..first + side_by_side)?;
+        train_pack(&run, &mut pack, observer, &mut |_| Ok(()), watch)?;
+        let models = finish(pack).into_iter().map(|(done, values)| {
+            Vade::assemble(data, checksum.clone(), settings, &run.architecture, values, done)
+        });
+        watch.finished(models.collect())?;
+        first += side_by_side;
+    }
+    Ok(())
+}
+
+/// The stages, from wherever the pack stands.
+fn train_pack<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+    watch: &mut dyn Watch<D>,
+) -> Result<()> {
+    if pack.state.stage == Stage::Pretrain {
+        pretrain(run, pack, observer, save)?;
+    }
+    if pack.state.stage == Stage::Mixture {
+        start_mixture(run, pack, observer, save)?;
+        watch.epoch(run, pack)?;
+    }
+    train(run, pack, observer, save, watch)
+}
+
+/// What a trained pack leaves: the state that each restart kept.
+fn finish<D: Device>(pack: Pack<D>) -> Vec<(Finished, Vec<f32>)> {
+    let state = pack.state;
+    let parts = state.records.into_iter().zip(state.best).zip(state.likelihoods).zip(pack.best_values);
+    parts
+        .map(|(((record, best), likelihood), values)| {
+            (Finished { record, groups: best.groups, likelihood }, values)
+        })
+        .collect()
 }
 
 /// Clustering rows that are all the same has no answer.

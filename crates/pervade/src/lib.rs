@@ -50,4 +50,4 @@ pub mod train;
 
 pub use clusterer::{Clusterer, Clustering};
 pub use error::{Error, Result};
-pub use fit::{Finished, Fit, fit};
+pub use fit::{Finished, Fit, fit, fit_restarts};

@@ -12,7 +12,7 @@ use pervade::compute::*;
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Csr, Dataset, Preparation, PrepareKind, Values};
 use pervade::seed::Stream;
-use pervade::train::{JointStep, Pack, Run, Silent, pretrain, start_mixture, train};
+use pervade::train::{JointStep, Pack, Run, Silent, Unwatched, pretrain, start_mixture, train};
 
 const CPU: fn() -> Cpu = Cpu::new;
 const LINEAR: (f32, f64) = (0.25, 1e-5);
@@ -407,7 +407,7 @@ fn stages_side_by_side_equal_each_alone() {
         let mut pack = Pack::new(&run, restarts).unwrap();
         pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
         start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
-        train(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
+        train(&run, &mut pack, &mut Silent, &mut |_| Ok(()), &mut Unwatched).unwrap();
         pack
     };
     let together = trained(0..2);

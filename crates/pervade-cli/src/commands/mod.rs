@@ -10,6 +10,7 @@ pub(crate) mod evaluate;
 pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod reproduce;
 pub(crate) mod rows;
 
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Score(typed) => rows::score(typed, common, console),
         Command::Evaluate(typed) => evaluate::run(typed, common, console),
         Command::Compare(typed) => compare::run(typed, common, console),
+        Command::Reproduce(typed) => reproduce::run(typed, common, console),
         Command::Inspect(typed) => inspect::run(typed, console),
         Command::Bench(typed) => bench::run(typed, common, console),
         Command::Doctor(typed) => doctor::run(typed, common, console),

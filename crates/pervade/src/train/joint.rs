@@ -3,6 +3,7 @@
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps};
 use super::score::{keep_best, score_states};
+use super::watch::Watch;
 use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
@@ -12,14 +13,17 @@ use crate::{Error, Result};
 /// States of a run that are scored, the start and the end included.
 const SCORED_STATES: usize = 5;
 
-/// Trains the pack jointly, from wherever it stands, and keeps the best of a few states on the way.
+/// Trains the pack jointly, from wherever it stands, and keeps the best of a few states on the way; `watch` sees the
+/// pack after every epoch.
 pub fn train<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
+    watch: &mut dyn Watch<D>,
 ) -> Result<()> {
     maximise_elbo(run, pack, observer, save, |pack, observer| {
+        watch.epoch(run, pack)?;
         if !is_scored(pack.state.epoch, run.settings.epochs) {
             return Ok(());
         }

@@ -8,6 +8,7 @@ mod pass;
 mod pretrain;
 mod run;
 mod score;
+mod watch;
 
 pub use joint::{JointStep, maximise_elbo, train};
 pub use mixture_start::start_mixture;
@@ -18,3 +19,4 @@ pub use pass::{Pass, decoded, for_each_block, latents, outputs};
 pub use pretrain::pretrain;
 pub use run::{Best, Pack, Run, Save, StartGroups, State};
 pub(crate) use score::{argmax, cluster_probabilities};
+pub use watch::{Unwatched, Watch, clusters};

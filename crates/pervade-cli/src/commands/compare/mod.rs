@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -12,14 +12,14 @@ use pervade::data::{Labels, Table};
 use pervade::graph::{Graph, GraphOptions, modularity};
 use pervade::metrics;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Control, Event, Observer};
+use pervade::train::Observer;
 use pervade::{Clusterer, Error, Result, on_device};
 use pervade_rivals::Networks;
 
 use self::table::{Comparison, Format, MethodReport, RunReport};
 use crate::args::{Common, ReadArgs};
 use crate::console::Console;
-use crate::progress::{Plan, Progress};
+use crate::methods::{self, VADE};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, outputs, words};
 
@@ -56,11 +56,6 @@ pub(crate) struct CompareArgs {
 
 /// Most rows of the sample that the silhouette is taken on.
 const SILHOUETTE_ROWS: usize = 2_000;
-const VADE: [(&str, Recipe, &str); 2] = [
-    ("vade", Recipe::Robust, "Variational Deep Embedding (Jiang et al., 2017), recipe robust"),
-    ("vade-paper", Recipe::Paper, "the same as its paper has it"),
-];
-
 const EXAMPLES: &str = "Examples:
   pervade compare digits.csv.gz --labels column:last --clusters 10
   pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
@@ -260,23 +255,5 @@ fn observer<'c>(
 ) -> Box<dyn Observer + 'c> {
     let vade = VADE.iter().find(|vade| vade.0 == name);
     let checked = vade.and_then(|(_, recipe, _)| args.settings(*recipe, 2).check(&table.data).ok());
-    match checked {
-        Some(checked) => Box::new(Progress::new(console, Plan::new(&checked, None), None, Instant::now())),
-        None => Box::new(Interruptible),
-    }
-}
-
-/// Shows nothing, and stops at Ctrl-C.
-struct Interruptible;
-
-impl Observer for Interruptible {
-    fn event(&mut self, _event: &Event<'_>) -> Control {
-        if interrupt::asked() { Control::Stop } else { Control::Continue }
-    }
-}
-
-/// Writes `text` to `path`, whole or not at all.
-fn write(path: &Path, text: &str) -> Result<()> {
-    use std::io::Write;
-    pervade::data::write_atomically(path, |out| out.write_all(text.as_bytes()))
+    methods::observer(checked.as_ref(), console)
 }

@@ -7,6 +7,7 @@ use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::report::LabelScores;
+use crate::tables::{Spread, aligned};
 use crate::{outputs, words};
 
 /// How the table is saved.
@@ -73,29 +74,6 @@ impl RunReport {
         let took = words::duration(Duration::from_secs_f64(self.seconds));
         let labelled = self.labelled.map_or(String::new(), |scores| format!(", {}", scores.words()));
         format!("{took}{labelled}, modularity {:.3}", self.modularity)
-    }
-}
-
-/// Mean, standard deviation (of a sample; none for a single run) and the highest.
-struct Spread {
-    mean: f64,
-    sd: Option<f64>,
-    best: f64,
-}
-
-impl Spread {
-    fn of(values: &[f64]) -> Option<Self> {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-        let sd = (values.len() > 1).then(|| (square / (n - 1.0)).sqrt());
-        let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        (!values.is_empty()).then_some(Self { mean, sd, best })
-    }
-
-    fn words(&self, digits: usize, scale: f64) -> String {
-        let mean = format!("{:.digits$}", scale * self.mean);
-        self.sd.map_or(mean.clone(), |sd| format!("{mean} ± {:.digits$}", scale * sd))
     }
 }
 
@@ -201,38 +179,11 @@ impl Comparison {
     /// Saves it.
     pub(super) fn write(&self, path: &Path, format: Format) -> Result<()> {
         match format {
-            Format::Markdown => super::write(path, &self.markdown()),
-            Format::Csv => super::write(path, &self.csv()),
+            Format::Markdown => outputs::text(path, &self.markdown()),
+            Format::Csv => outputs::text(path, &self.csv()),
             Format::Json => outputs::json(self, path),
         }
     }
-}
-
-/// Markdown with padded cells; names to the left, numbers to the right.
-fn aligned(lines: &[Vec<String>]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        for (column, cell) in line.iter().enumerate() {
-            let width = widths[column];
-            text.push_str(&if column == 0 {
-                format!("| {cell:<width$} |")
-            } else {
-                format!(" {cell:>width$} |")
-            });
-        }
-        text.push('\n');
-        if number == 0 {
-            let rule = |column: usize| match column {
-                0 => format!("| {} |", "-".repeat(widths[0])),
-                _ => format!(" {}: |", "-".repeat(widths[column] - 1)),
-            };
-            text.push_str(&(0..line.len()).map(rule).collect::<String>());
-            text.push('\n');
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,241 @@
+//! The paper as data: its data sets, and every row of its tables with the value that stands there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pervade::data::Table;
+use pervade::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::args::ReadArgs;
+
+/// A file of rows: data sets, and what is to be run on them.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rows {
+    #[serde(default, rename = "data")]
+    pub(super) sets: Vec<DataSet>,
+    #[serde(default, rename = "row")]
+    pub(super) rows: Vec<Row>,
+}
+
+/// A data set and where it lies below the data folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DataSet {
+    pub(super) name: String,
+    /// The name in tables.
+    pub(super) title: String,
+    path: PathBuf,
+    /// An array or column of the file itself.
+    labels: Option<String>,
+    /// A file below the data folder.
+    label_file: Option<PathBuf>,
+    /// K.
+    pub(super) clusters: usize,
+    /// The official split: so many rows come first and train.
+    pub(super) train_rows: Option<usize>,
+    /// Height x width, where the rows are pictures.
+    image: Option<String>,
+    /// The paper's data set that this one is run in place of.
+    pub(super) stands_for: Option<String>,
+    /// How the two differ.
+    pub(super) note: Option<String>,
+}
+
+/// One row of a table on one data set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub(super) data: String,
+    pub(super) method: String,
+    pub(super) seeds: usize,
+    /// What differs from the method's own settings.
+    #[serde(default)]
+    pub(super) settings: Map<String, Value>,
+    /// What the paper has, by the name of the score.
+    #[serde(default)]
+    pub(super) paper: BTreeMap<String, f64>,
+    /// Where it stands there.
+    #[serde(rename = "where")]
+    pub(super) stands_at: Option<String>,
+}
+
+/// A table of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Which {
+    Table1,
+    Table2,
+    Table3,
+}
+
+impl Which {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Which::Table1 => "table1",
+            Which::Table2 => "table2",
+            Which::Table3 => "table3",
+        }
+    }
+
+    /// Its rows as the program carries them.
+    fn embedded(self) -> &'static str {
+        match self {
+            Which::Table1 => include_str!("../../../../../repro/rows/table1.toml"),
+            Which::Table2 => include_str!("../../../../../repro/rows/table2.toml"),
+            Which::Table3 => include_str!("../../../../../repro/rows/table3.toml"),
+        }
+    }
+}
+
+const DATA: &str = include_str!("../../../../../repro/rows/data.toml");
+
+impl Rows {
+    /// The rows of a table: those of `file`, or the paper's.
+    pub(super) fn of(table: Which, file: Option<&Path>) -> Result<Self> {
+        let rows = match file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+                parse(&text, &path.display().to_string())?
+            }
+            None => {
+                let mut rows = parse(table.embedded(), table.name())?;
+                rows.sets = parse(DATA, "data.toml")?.sets;
+                rows
+            }
+        };
+        rows.check(&file.map_or_else(|| table.name().to_string(), |path| path.display().to_string()))?;
+        Ok(rows)
+    }
+
+    fn check(&self, place: &str) -> Result<()> {
+        for row in &self.rows {
+            if !self.sets.iter().any(|set| set.name == row.data) {
+                let problem =
+                    format!("the row `{}:{}` names a data set that has no `[[data]]`", row.data, row.method);
+                return Err(Error::data(place, problem));
+            }
+            if row.seeds == 0 {
+                let problem = format!("the row `{}:{}` has no seeds", row.data, row.method);
+                return Err(Error::data(place, problem).with_hint("`seeds` must be at least 1"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn set(&self, name: &str) -> Result<&DataSet> {
+        let known: Vec<&str> = self.sets.iter().map(|set| set.name.as_str()).collect();
+        self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
+            Error::setting(
+                "only",
+                format!("`{name}`"),
+                format!("must be one of the data sets {}", known.join(", ")),
+            )
+        })
+    }
+
+    /// The rows that `only` names: `DATASET:METHOD`, `DATASET` or `:METHOD`; all when it is empty.
+    pub(super) fn selected(&self, only: &[String]) -> Vec<&Row> {
+        let wanted = |row: &&Row| only.is_empty() || only.iter().any(|wanted| row.is(wanted));
+        self.rows.iter().filter(wanted).collect()
+    }
+}
+
+/// An error for what `only` names and none of the tables has.
+pub(super) fn check_only(only: &[String], tables: &[Rows]) -> Result<()> {
+    let rows = || tables.iter().flat_map(|table| &table.rows);
+    let Some(unknown) = only.iter().find(|wanted| !rows().any(|row| row.is(wanted))) else { return Ok(()) };
+    let list = |of: fn(&Row) -> &str| distinct(rows().map(of)).join(", ");
+    let must = "must be DATASET:METHOD, or DATASET for all its methods";
+    Err(Error::setting("only", format!("`{unknown}`"), must).with_hint(format!(
+        "data sets: {}; methods: {}",
+        list(|row| &row.data),
+        list(|row| &row.method)
+    )))
+}
+
+/// Names in the order in which they come first.
+pub(super) fn distinct<'r>(names: impl Iterator<Item = &'r str>) -> Vec<&'r str> {
+    let mut found = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    });
+    found
+}
+
+impl Row {
+    /// Whether `DATASET:METHOD`, `DATASET` or `:METHOD` means it.
+    fn is(&self, wanted: &str) -> bool {
+        match wanted.split_once(':') {
+            Some((data, method)) => (data.is_empty() || data == self.data) && method == self.method,
+            None => wanted == self.data,
+        }
+    }
+}
+
+fn parse(text: &str, place: &str) -> Result<Rows> {
+    toml::from_str(text).map_err(|e| Error::data(place, e.to_string().trim_end().replace('\n', "\n  ")))
+}
+
+impl DataSet {
+    /// The first of its files that is not there.
+    pub(super) fn absent(&self, folder: &Path) -> Option<PathBuf> {
+        let paths = std::iter::once(&self.path).chain(&self.label_file).map(|path| folder.join(path));
+        paths.into_iter().find(|path| !path.exists())
+    }
+
+    /// Rows and labels.
+    pub(super) fn read(&self, folder: &Path) -> Result<Table> {
+        let file = self.label_file.as_ref().map(|file| folder.join(file).display().to_string());
+        let labels = file.or_else(|| self.labels.clone());
+        ReadArgs::new(labels, self.image.clone()).read(&folder.join(&self.path))
+    }
+
+    /// What tables call it, with the paper's name where it only stands for that.
+    pub(super) fn in_place_of(&self) -> String {
+        match &self.stands_for {
+            Some(paper) => format!("{} (for {paper})", self.title),
+            None => self.title.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_s_rows_are_whole() {
+        let [one, two, three] =
+            [Which::Table1, Which::Table2, Which::Table3].map(|table| Rows::of(table, None).unwrap());
+        assert_eq!(one.rows.len(), one.sets.len());
+        assert_eq!(two.rows.len(), 10 * two.sets.len());
+        let vade = |row: &&Row| row.method == "vade" && row.data == "mnist";
+        assert_eq!(two.rows.iter().find(vade).unwrap().paper["accuracy"], 94.46);
+        assert_eq!(three.rows.iter().find(vade).unwrap().paper["k10"], 2.22);
+        // Every value of the paper says where it stands.
+        for row in [one, two, three].iter().flat_map(|rows| rows.rows.clone()) {
+            assert_eq!(row.paper.is_empty(), row.stands_at.is_none(), "{}:{}", row.data, row.method);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.toml");
+        for (text, told) in [
+            ("[[row]]\ndata = \"x\"\nmethod = \"gmm\"\nseeds = 1\n", "`x:gmm` names a data set"),
+            ("[[row]]\ndata = 3\n", "invalid type: integer `3`, expected a string"),
+            ("[[rows]]\n", "unknown field `rows`"),
+            ("[[row]\n", "own.toml"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = Rows::of(Which::Table2, Some(&file)).unwrap_err().to_string();
+            assert!(error.contains(told) && error.contains("own.toml"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Running a row: every seed that is not in its record yet, and the record after each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pervade::compute::Device;
+use pervade::config::{CheckedSettings, Settings};
+use pervade::data::{Dataset, Labels};
+use pervade::model::Vade;
+use pervade::train::Watch;
+use pervade::{Clusterer, Clustering, Error, Result};
+use pervade_rivals::Networks;
+use serde_json::{Map, Value, json};
+
+use super::neighbours::{Pixels, knn_errors};
+use super::record::{Record, Run};
+use super::rows::Row;
+use crate::console::Console;
+use crate::report::LabelScores;
+use crate::{interrupt, methods, words};
+
+/// Neighbours that vote in table 3.
+pub(super) const VOTERS: [usize; 3] = [3, 5, 10];
+
+/// Scores by their names.
+pub(super) type Scores = BTreeMap<String, f64>;
+
+/// What a method is given, and what its result is held against.
+pub(super) enum Measure<'d> {
+    /// Table 2: clusters of the rows against their labels.
+    Clusters { data: Dataset<'d>, labels: Labels },
+    /// Table 3: the latents of the test rows among those of the train rows.
+    Neighbours { train: Dataset<'d>, train_labels: Vec<u32>, test: Dataset<'d>, test_labels: Vec<u32> },
+}
+
+impl Measure<'_> {
+    /// What the method is fitted to.
+    pub(super) fn data(&self) -> &Dataset<'_> {
+        match self {
+            Measure::Clusters { data, .. } => data,
+            Measure::Neighbours { train, .. } => train,
+        }
+    }
+
+    fn scores<D: Device>(&self, device: &D, found: &dyn Clustering<D>) -> Result<Scores> {
+        match self {
+            Measure::Clusters { data, labels } => {
+                let scores = LabelScores::new(&found.assign(device, data)?, labels)?;
+                let named = [("accuracy", scores.accuracy), ("nmi", scores.nmi), ("ari", scores.ari)];
+                Ok(named.into_iter().map(|(name, score)| (name.to_string(), score)).collect())
+            }
+            Measure::Neighbours { train, train_labels, test, test_labels } => {
+                let embed = |data: &Dataset| {
+                    found
+                        .embed(device, data)?
+                        .ok_or_else(|| Error::data("method", "it has no representation of rows"))
+                };
+                let (known, rows) = (embed(train)?, embed(test)?);
+                let j = known.len() / train.n_rows();
+                let errors = knn_errors(&known, train_labels, &rows, test_labels, j, &VOTERS);
+                Ok(VOTERS.iter().zip(errors).map(|(k, error)| (format!("k{k}"), error)).collect())
+            }
+        }
+    }
+}
+
+/// How a row's method is run.
+pub(super) enum How<D: Device> {
+    /// VaDE: seeds are restarts of one fit.
+    Vade(Box<Settings>),
+    /// A run a seed.
+    Rival(Box<dyn Clusterer<D>>),
+}
+
+impl<D: Device> How<D> {
+    /// By the row's method and settings, with `overrides` in their place.
+    pub(super) fn of(row: &Row, clusters: usize, overrides: &Map<String, Value>) -> Result<Self> {
+        let mut keys = row.settings.clone();
+        keys.extend(overrides.clone());
+        if keys.contains_key("recipe") {
+            keys.insert("clusters".to_string(), json!(clusters));
+            return Ok(How::Vade(Box::new(Settings::from_keys(keys)?)));
+        }
+        let networks = networks(&keys)?;
+        if row.method == "pixels" {
+            return Ok(How::Rival(Box::new(Pixels)));
+        }
+        let Some(method) = pervade_rivals::method(&row.method) else {
+            let rivals = pervade_rivals::methods::<D>().into_iter().chain(pervade_rivals::others());
+            let known: Vec<&str> = rivals.map(|method| method.name).collect();
+            let must = format!("must be one of {}, or the row needs a recipe of VaDE", known.join(", "));
+            return Err(Error::setting("method", format!("`{}`", row.method), must));
+        };
+        Ok(How::Rival(method.with_networks(clusters, &networks)))
+    }
+
+    /// The settings that make a run what it is: all of VaDE's, and of others what differs from their own.
+    pub(super) fn settings(
+        &self,
+        row: &Row,
+        clusters: usize,
+        overrides: &Map<String, Value>,
+    ) -> Map<String, Value> {
+        let mut settings = match self {
+            // By way of text, where single-precision numbers are as one would type them.
+            How::Vade(settings) => serde_json::to_string(settings)
+                .and_then(|text| serde_json::from_str::<Map<String, Value>>(&text))
+                .unwrap_or_default(),
+            How::Rival(_) => row.settings.clone().into_iter().chain(overrides.clone()).collect(),
+        };
+        settings.insert("clusters".to_string(), json!(clusters));
+        // Seeds are counted in the runs.
+        settings.retain(|key, _| key != "seed" && key != "restarts");
+        settings
+    }
+}
+
+/// The settings that the networks of rivals have.
+fn networks(keys: &Map<String, Value>) -> Result<Networks> {
+    const KEYS: [&str; 3] = ["hidden", "pretrain_epochs", "epochs"];
+    if let Some((key, value)) = keys.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
+        let must = format!("but this method takes only {}", KEYS.join(", "));
+        return Err(Error::setting(key, value, must));
+    }
+    fn get<T: serde::de::DeserializeOwned>(keys: &Map<String, Value>, key: &str) -> Result<Option<T>> {
+        let typed =
+            |value: &Value| T::deserialize(value).map_err(|e| Error::setting(key, value, e.to_string()));
+        keys.get(key).map(typed).transpose()
+    }
+    Ok(Networks {
+        hidden: get(keys, "hidden")?,
+        pretrain_epochs: get(keys, "pretrain_epochs")?,
+        epochs: get(keys, "epochs")?,
+    })
+}
+
+/// A row under way: its record grows seed by seed.
+pub(super) struct Working<'w, D: Device> {
+    pub(super) device: &'w D,
+    pub(super) device_name: String,
+    pub(super) measure: &'w Measure<'w>,
+    pub(super) record: Record,
+    pub(super) path: PathBuf,
+    pub(super) console: &'w Console,
+    pub(super) since: Instant,
+}
+
+impl<D: Device> Working<'_, D> {
+    /// Runs what is missing of `seeds`.
+    pub(super) fn run(&mut self, how: &How<D>, seeds: usize) -> Result<()> {
+        let missing = self.record.missing(seeds);
+        match how {
+            How::Vade(settings) => {
+                let settings = Settings { restarts: seeds, ..(**settings).clone() };
+                let checked = settings.check(self.measure.data())?;
+                for restarts in missing.chunk_by(|a, b| a + 1 == *b) {
+                    self.restarts(&checked, restarts[0] as usize..restarts[restarts.len() - 1] as usize + 1)?;
+                }
+                Ok(())
+            }
+            How::Rival(method) => missing.into_iter().try_for_each(|seed| self.seed(method.as_ref(), seed)),
+        }
+    }
+
+    fn restarts(&mut self, checked: &CheckedSettings, restarts: std::ops::Range<usize>) -> Result<()> {
+        let (measure, device) = (self.measure, self.device);
+        let mut observer = methods::observer(Some(checked), self.console);
+        self.since = Instant::now();
+        pervade::fit_restarts(measure.data(), checked, device, restarts, observer.as_mut(), self)
+    }
+
+    fn seed(&mut self, method: &dyn Clusterer<D>, seed: u64) -> Result<()> {
+        if interrupt::asked() {
+            return Err(Error::Interrupted { stage: "reproducing", epoch: 0 });
+        }
+        let mut observer = methods::observer(None, self.console);
+        self.since = Instant::now();
+        let found = method.cluster(self.measure.data(), self.device, seed, observer.as_mut())?;
+        let took = self.since.elapsed();
+        self.keep(seed, found.as_ref(), took, 1, &[])
+    }
+
+    /// Scores a run and writes it into the record.
+    fn keep(
+        &mut self,
+        seed: u64,
+        found: &dyn Clustering<D>,
+        took: Duration,
+        side_by_side: usize,
+        more: &[(&str, Option<f64>)],
+    ) -> Result<()> {
+        let mut scores = self.measure.scores(self.device, found)?;
+        let more = more.iter().filter_map(|(name, score)| score.map(|score| (name.to_string(), score)));
+        scores.extend(more);
+        let each = took / side_by_side as u32;
+        let shown: Vec<String> = scores.iter().map(|(name, score)| format!("{name} {score:.4}")).collect();
+        self.console.say(&format!(
+            "{} on {}, seed {seed}: {}, {}",
+            self.record.method,
+            self.record.data,
+            words::duration(each),
+            shown.join(", ")
+        ));
+        self.record.add(Run {
+            seed,
+            scores,
+            seconds: (each.as_secs_f64() * 1e3).round() / 1e3,
+            side_by_side,
+            device: self.device_name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        });
+        self.record.save(&self.path)
+    }
+}
+
+impl<D: Device> Watch<D> for Working<'_, D> {
+    fn finished(&mut self, models: Vec<Vade>) -> Result<()> {
+        let took = self.since.elapsed();
+        for model in &models {
+            let record = &model.metadata().record;
+            let modularity = record.kept_state().map(|state| state.modularity);
+            let more = [("elbo", record.elbo()), ("modularity", modularity)];
+            self.keep(record.restart as u64, model, took, models.len(), &more)?;
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! `pervade reproduce` on a small data folder: records, tables, resuming, and what goes wrong.
+
+mod common;
+
+use common::{Place, digits};
+
+const ROWS: &str = r#"
+[[data]]
+name = "digits"
+title = "Digits"
+path = "small/digits.csv.gz"
+labels = "column:last"
+clusters = 10
+train_rows = 1500
+image = "8x8"
+stands_for = "MNIST"
+note = "smaller"
+
+[[data]]
+name = "nowhere"
+title = "Nowhere"
+path = "nowhere/x.npy"
+labels = "y"
+clusters = 3
+
+[[row]]
+data = "digits"
+method = "k-means"
+seeds = 2
+
+[[row]]
+data = "digits"
+method = "gmm"
+seeds = 2
+paper = { accuracy = 53.73 }
+where = "table 2"
+
+[[row]]
+data = "digits"
+method = "vade"
+seeds = 2
+settings = { recipe = "paper" }
+
+[[row]]
+data = "nowhere"
+method = "gmm"
+seeds = 2
+"#;
+
+/// A place with the rows and a data folder with the digits in it.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("own.toml", ROWS);
+    std::fs::create_dir_all(place.path("data/small")).unwrap();
+    std::fs::copy(digits(), place.path("data/small/digits.csv.gz")).unwrap();
+    place
+}
+
+fn reproduce<'a>(what: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["reproduce", what, "--data", "data", "--rows", "own.toml", "--device", "cpu"][..], more].concat()
+}
+
+fn text(place: &Place, name: &str) -> String {
+    String::from_utf8(place.bytes(name)).unwrap()
+}
+
+fn record(place: &Place, name: &str) -> serde_json::Value {
+    serde_json::from_str(&text(place, &format!("repro/records/{name}.json"))).unwrap()
+}
+
+#[test]
+fn rows_are_run_once_and_the_tables_are_made_from_their_records() {
+    let place = place();
+    let args = reproduce("table2", &["--only", "digits:k-means,digits:gmm"]);
+    let ran = place.run(&args).done();
+    for name in ["k-means", "gmm"] {
+        let record = record(&place, &format!("table2/digits-{name}"));
+        let runs = record["runs"].as_array().unwrap();
+        assert_eq!(runs.iter().map(|run| run["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1]);
+        assert!(runs.iter().all(|run| run["scores"]["accuracy"].as_f64().unwrap() > 0.5), "{runs:?}");
+        assert_eq!((record["rows"].as_u64(), record["columns"].as_u64()), (Some(1797), Some(64)));
+    }
+    let markdown = text(&place, "repro/table2.md");
+    assert_eq!(markdown.trim_end(), ran.stdout.trim_end());
+    assert!(markdown.contains("| method  |") && markdown.contains("| paper: MNIST |"), "{markdown}");
+    assert!(markdown.contains("2 seeds") && markdown.contains("53.73"), "{markdown}");
+    assert!(markdown.contains("Digits stands for the paper's MNIST: smaller."), "{markdown}");
+    let csv = text(&place, "repro/table2.csv");
+    assert_eq!(csv.lines().count(), 1 + 4 * 3);
+    assert!(csv.lines().all(|line| line.split(',').count() == 15), "{csv}");
+    // Nothing is run again, whatever is asked for beside what is there.
+    let before = place.bytes("repro/records/table2/digits-gmm.json");
+    let again = place.run(&args).done();
+    assert_eq!(again.stderr.matches("2 seeds in the record already").count(), 2, "{}", again.stderr);
+    assert!(!again.stderr.contains("seed 0:"), "{}", again.stderr);
+    assert_eq!(place.bytes("repro/records/table2/digits-gmm.json"), before);
+    // One seed more is one run more.
+    let more = place.run(&reproduce("table2", &["--only", "digits:gmm", "--seeds", "3"])).done();
+    assert!(more.stderr.contains("1 seed to run") && more.stderr.contains("seed 2:"), "{}", more.stderr);
+    assert_eq!(record(&place, "table2/digits-gmm")["runs"].as_array().unwrap().len(), 3);
+    // The tables come from the records alone.
+    std::fs::remove_dir_all(place.path("data")).unwrap();
+    let args = ["reproduce", "table2", "--redraw", "--rows", "own.toml", "--device", "cpu"];
+    assert!(place.run(&args).done().stdout.contains("3 seeds"));
+}
+
+#[test]
+fn restarts_of_vade_are_seeds_and_the_same_ones_however_many_are_run() {
+    let place = place();
+    let quick = ["--only", "digits:vade", "--hidden", "16,16", "--epochs", "1", "--pretrain-epochs", "2"];
+    let args = reproduce("table2", &quick);
+    place.run(&[&args[..], &["--seeds", "1"]].concat()).done();
+    let first = record(&place, "table2/digits-vade")["runs"][0]["scores"].clone();
+    let ran = place.run(&args).done();
+    assert!(ran.stderr.contains("1 seed to run"), "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("† A quick look with epochs 1, hidden 16,16, pretrain_epochs 2: vade on digits.")
+    );
+    let resumed = record(&place, "table2/digits-vade")["runs"].clone();
+    place.run(&[&args[..], &["--out", "fresh"]].concat()).done();
+    let fresh = text(&place, "fresh/records/table2/digits-vade.json");
+    let fresh: serde_json::Value = serde_json::from_str(&fresh).unwrap();
+    assert_eq!(fresh["runs"][0]["scores"], first);
+    assert_eq!(fresh["runs"][1]["scores"], resumed[1]["scores"]);
+    // Other settings are not mixed with these.
+    let other = place.run(&reproduce("table2", &["--only", "digits:vade", "--epochs", "2"]));
+    assert_eq!(other.status, 2, "{}", other.stderr);
+    assert!(other.stderr.contains("digits-vade.json`: these runs were made with `epochs` 1, which is 2 now"));
+}
+
+#[test]
+fn statistics_and_neighbours_have_their_tables() {
+    let place = place();
+    let one = place.run(&reproduce("table1", &["--only", "digits:gmm"])).done();
+    assert!(one.stdout.contains("| Digits (for MNIST) | 1,797 |     - |      64 |"), "{}", one.stdout);
+    place.write(
+        "own.toml",
+        ROWS.replace(
+            "method = \"gmm\"\nseeds = 2\npaper = { accuracy = 53.73 }",
+            "method = \"pixels\"\nseeds = 1\npaper = { k3 = 2.2 }",
+        ),
+    );
+    let three = place.run(&reproduce("table3", &["--only", "digits:pixels"])).done();
+    let scores = record(&place, "table3/digits-pixels")["runs"][0]["scores"].clone();
+    // scikit-learn's KNeighborsClassifier on the same split: 0.0404, 0.0438, 0.0572.
+    for (k, error) in [("k3", 0.0404), ("k5", 0.0438), ("k10", 0.0572)] {
+        assert!((scores[k].as_f64().unwrap() - error).abs() < 5e-5, "{k}: {scores}");
+    }
+    assert!(three.stdout.contains("|  4.04 |  2.20 |  4.38 |     - |   5.72 |"), "{}", three.stdout);
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    let place = place();
+    for (more, told) in [
+        (&["--only", "digits:dbscan"][..], "`digits:dbscan`, must be DATASET:METHOD"),
+        (&["--only", "iris"], "hint: data sets: digits, nowhere; methods: k-means, gmm, vade"),
+        (&["--only", "nowhere"], "data/nowhere/x.npy`: there is no such file or folder"),
+        (&["--seeds", "0"], "`seeds` is 0"),
+        (&["--rows", "none.toml"], "cannot read `none.toml`"),
+    ] {
+        let mut args = reproduce("table2", more);
+        if more[0] == "--rows" {
+            args.drain(4..6);
+        }
+        let ran = place.run(&args);
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    }
+    let listed = place.run(&reproduce("table2", &["--dry-run"])).done();
+    assert!(listed.stdout.contains("table2  digits:gmm  0 of 2 seeds done\n"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("nowhere:gmm  0 of 2 seeds done; there is no data/nowhere/x.npy"));
+    let missing = place.run(&["reproduce", "table2"]);
+    assert!(missing.status == 2 && missing.stderr.contains("--data <DIR>"), "{}", missing.stderr);
+}
