@@ -24,7 +24,8 @@ use crate::{Outcome, interrupt, outputs};
   pervade fit digits.csv.gz --labels column:last --clusters 10
   pervade fit features.npz --clusters auto --restarts 5 --out features.pervade")]
 pub(crate) struct FitArgs {
-    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images
+    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images, or the
+    /// original folder of MNIST, STL-10, UCI HAR or RCV1-v2
     #[arg(value_name = "DATA")]
     data: PathBuf,
     #[command(flatten)]

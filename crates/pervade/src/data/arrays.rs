@@ -39,17 +39,17 @@ pub(super) fn pick_labels(entries: &[Entry], wanted: &LabelSource, place: &str) 
     found.ok_or_else(|| not_offered(place, wanted, &list(entries)))
 }
 
-/// The array of a label file: `y`, `labels`, or the only one with a single axis.
+/// The array of a label file: `y`, `Y`, `labels`, or the only one with a single axis.
 pub(super) fn pick_only_labels(entries: &[Entry], place: &str) -> Result<usize> {
     let named = |name: &str| entries.iter().position(|e| e.name == name);
-    if let Some(found) = named("y").or_else(|| named("labels")) {
+    if let Some(found) = ["y", "Y", "labels"].into_iter().find_map(named) {
         return Ok(found);
     }
     let is_flat = |e: &Entry| e.shape.iter().filter(|&&s| s != 1).count() <= 1;
     let mut flat = (0..entries.len()).filter(|&i| is_flat(&entries[i]));
     match (flat.next(), flat.next()) {
         (Some(only), None) => Ok(only),
-        _ => Err(Error::data(place, format!("no array is named `y` or `labels`; {}", list(entries)))),
+        _ => Err(Error::data(place, format!("no array is named `y`, `Y` or `labels`; {}", list(entries)))),
     }
 }
 

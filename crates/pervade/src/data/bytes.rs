@@ -1,7 +1,7 @@
 //! Bytes in: whole files, gzip streams, and arrays of numbers that grow only as bytes arrive.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use bytemuck::Pod;
@@ -47,11 +47,12 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Plain bytes, or gzip bytes unpacked on the way.
     pub(super) fn of_bytes(bytes: &'a [u8], place: &str) -> Self {
-        if is_gzip(bytes) {
-            Self::packed(MultiGzDecoder::new(bytes), bytes.len() as u64, place)
-        } else {
-            Self::plain(bytes, place)
-        }
+        if is_gzip(bytes) { Self::gzip(bytes, place) } else { Self::plain(bytes, place) }
+    }
+
+    /// Gzip bytes, unpacked on the way.
+    pub(super) fn gzip(bytes: &'a [u8], place: &str) -> Self {
+        Self::packed(MultiGzDecoder::new(bytes), bytes.len() as u64, place)
     }
 
     /// Bytes as they are.
@@ -76,6 +77,36 @@ impl<'a> Source<'a> {
         self.reader.read_exact(&mut out).map_err(|e| self.broken(&e, N as u64))?;
         self.left = self.left.saturating_sub(N as u64);
         Ok(out)
+    }
+
+    /// Fills `block` as far as the stream reaches; how many bytes came.
+    pub(super) fn fill(&mut self, block: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < block.len() {
+            match self.reader.read(&mut block[filled..]).map_err(|e| self.broken(&e, 0))? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Calls `each` with the number, from 1, and the bytes of every line without its end; one line
+    /// at a time is in memory.
+    pub(super) fn each_line(self, mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
+        let Self { reader, place, .. } = self;
+        let mut reader = BufReader::with_capacity(BLOCK, reader);
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            let n_bytes = reader.read_until(b'\n', &mut line).map_err(|e| cannot_unpack(&place, &e))?;
+            if n_bytes == 0 {
+                break;
+            }
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            each(number, text.strip_suffix(b"\r").unwrap_or(text))?;
+        }
+        Ok(())
     }
 
     /// Appends `n` numbers as they lie in the stream.
@@ -116,10 +147,7 @@ impl<'a> Source<'a> {
     pub(super) fn head(self, n: usize) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let place = self.place;
-        self.reader.take(n as u64).read_to_end(&mut out).map_err(|e| {
-            Error::data(place, format!("the file cannot be unpacked: {e}"))
-                .with_hint("the file is cut short or damaged")
-        })?;
+        self.reader.take(n as u64).read_to_end(&mut out).map_err(|e| cannot_unpack(&place, &e))?;
         Ok(out)
     }
 
@@ -140,12 +168,15 @@ impl<'a> Source<'a> {
     }
 
     fn broken(&self, error: &io::Error, wanted: u64) -> Error {
-        let problem = match error.kind() {
-            io::ErrorKind::UnexpectedEof if wanted > 0 => {
-                format!("the file ends early: {wanted} bytes were expected here")
-            }
-            _ => format!("the file cannot be unpacked: {error}"),
-        };
-        Error::data(&self.place, problem).with_hint("the file is cut short or damaged")
+        if error.kind() != io::ErrorKind::UnexpectedEof || wanted == 0 {
+            return cannot_unpack(&self.place, error);
+        }
+        Error::data(&self.place, format!("the file ends early: {wanted} bytes were expected here"))
+            .with_hint("the file is cut short or damaged")
     }
+}
+
+fn cannot_unpack(place: &str, error: &io::Error) -> Error {
+    Error::data(place, format!("the file cannot be unpacked: {error}"))
+        .with_hint("the file is cut short or damaged")
 }

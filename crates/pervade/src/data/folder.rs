@@ -1,4 +1,4 @@
-//! Folders: MNIST's IDX files, or images.
+//! Folders: data sets known by the names of their files, MNIST's IDX files, or images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,22 @@ use super::bytes::{self, Source};
 use super::dataset::Array;
 use super::elements::NdArray;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use super::{idx, images};
+use super::{har, idx, images, rcv1, stl10};
 use crate::{Error, Result};
 
-/// Reads a folder of IDX files or of images.
+/// Reads a folder: STL-10, UCI HAR and RCV1-v2 by the names of their files, IDX files by their
+/// content, else images.
 pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
+    // Names come first: raw pixels and lists of words could begin like any other file.
+    if stl10::is_folder(folder) {
+        return stl10::read_folder(folder, options);
+    }
+    if har::is_folder(folder) {
+        return har::read_folder(folder, options);
+    }
+    if rcv1::is_folder(folder) {
+        return rcv1::read_folder(folder, options);
+    }
     let mut parts = Vec::new();
     for path in sorted_files(folder)? {
         if let Some(part) = Part::open(path)? {
@@ -42,6 +53,28 @@ pub(super) fn sorted_files(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// The file of that name below `folder`, or else the same packed by gzip.
+pub(super) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.is_file())
+}
+
+/// The same for a file that the data set cannot do without.
+pub(super) fn companion(folder: &Path, name: &str, hint: &str) -> Result<PathBuf> {
+    find(folder, name).ok_or_else(|| {
+        Error::data(folder.display(), format!("there is neither `{name}` nor `{name}.gz` in the folder"))
+            .with_hint(hint)
+    })
+}
+
+/// Whether labels are wanted, in a folder that offers them as `y` alone.
+pub(super) fn wants_y(options: &ReadOptions, place: &str) -> Result<bool> {
+    match &options.labels {
+        None => Ok(false),
+        Some(LabelSource::Named(name)) if name == "y" => Ok(true),
+        Some(wanted) => Err(not_offered(place, wanted, "there is `y`")),
+    }
 }
 
 /// An IDX file of the folder.

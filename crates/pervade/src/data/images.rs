@@ -35,7 +35,8 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     paths.sort();
     if paths.is_empty() {
         return Err(Error::data(&place, "the folder has neither IDX files nor images").with_hint(
-            "give a folder with .png, .jpg, .bmp or .pgm files, or with the files of MNIST, or a single file",
+            "give a folder with .png, .jpg, .bmp or .pgm files, or with the files of MNIST, STL-10, UCI HAR or \
+             RCV1-v2 under their own names, or a single file",
         ));
     }
     let labels = match &options.labels {

@@ -81,7 +81,8 @@ pub(super) fn not_offered(place: &str, wanted: &LabelSource, offered: &str) -> E
 
 /// A mistyped path must be reported as a missing file, not as a missing array of that name.
 fn looks_like_a_file(text: &str) -> bool {
-    const ENDINGS: [&str; 10] = ["npy", "npz", "csv", "tsv", "txt", "gz", "parquet", "mat", "dat", "labels"];
+    const ENDINGS: [&str; 11] =
+        ["npy", "npz", "csv", "tsv", "txt", "gz", "parquet", "mat", "dat", "labels", "bin"];
     let path = Path::new(text);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
     text.contains(std::path::MAIN_SEPARATOR) || ENDINGS.contains(&ending.as_str()) || path.is_file()

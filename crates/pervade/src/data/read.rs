@@ -1,12 +1,13 @@
-//! The one entry for data files: type by content first, by extension second.
+//! The one entry for data files: type by content first, by extension second; only STL-10's files,
+//! which are bare pixels, go by their names.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::bytes::{self, Source};
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use super::{folder, idx, images, mat, npy, npz, parquet, svmlight, text};
+use super::{folder, idx, images, mat, npy, npz, parquet, stl10, svmlight, text};
 use crate::{Error, Result};
 
 /// Bytes that are looked at to tell what a file is.
@@ -80,6 +81,8 @@ enum Format {
     Mat,
     Svmlight,
     Text,
+    Stl10Pictures,
+    Stl10Labels,
 }
 
 /// The bytes of one file, perhaps packed by gzip, and what is known about it.
@@ -98,6 +101,8 @@ impl<'a> Input<'a> {
             Format::Mat => return mat::read(&self.unpacked()?, self.place, options),
             Format::Svmlight => return svmlight::read(&self.unpacked()?, self.place, options),
             Format::Text => return text::read(&self.unpacked()?, self.place, options),
+            Format::Stl10Pictures => return stl10::read_pictures(&self.path(), self.bytes, options),
+            Format::Stl10Labels => return Err(stl10::other_kind(self.place, "labels", "pictures")),
             Format::Idx => idx::read(&mut self.source())?,
             Format::Npy => match self.path.filter(|_| !bytes::is_gzip(self.bytes)) {
                 Some(path) => match npy::map(path, self.bytes, self.place)? {
@@ -121,6 +126,8 @@ impl<'a> Input<'a> {
             Format::Npy => npy::read(&mut self.source())?.into_labels(self.place),
             Format::Idx => idx::read(&mut self.source())?.into_labels(self.place),
             Format::Parquet => parquet::read_labels(self.unpacked()?.into_owned(), self.place),
+            Format::Stl10Labels => stl10::read_labels(&self.path(), self.bytes),
+            Format::Stl10Pictures => Err(stl10::other_kind(self.place, "pictures", "labels")),
             Format::Svmlight => {
                 Err(Error::data(self.place, "an svmlight file is a table, not a list of labels")
                     .with_hint("its own labels are read with `--labels y`"))
@@ -142,7 +149,16 @@ impl<'a> Input<'a> {
         }
     }
 
+    fn path(&self) -> PathBuf {
+        self.path.map(Path::to_path_buf).unwrap_or_default()
+    }
+
     fn format(&self) -> Result<Format> {
+        match self.path {
+            Some(path) if stl10::is_pictures(path) => return Ok(Format::Stl10Pictures),
+            Some(path) if stl10::is_labels(path) => return Ok(Format::Stl10Labels),
+            _ => {}
+        }
         let head = if bytes::is_gzip(self.bytes) {
             Cow::Owned(self.source().head(HEAD)?)
         } else {

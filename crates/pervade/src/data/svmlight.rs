@@ -65,7 +65,8 @@ fn is_query(word: &[u8]) -> bool {
     word.starts_with(b"qid:")
 }
 
-fn entry(word: &[u8]) -> Option<(u32, f32)> {
+/// `index:value`.
+pub(super) fn entry(word: &[u8]) -> Option<(u32, f32)> {
     let colon = word.iter().position(|&b| b == b':')?;
     Some((number(&word[..colon])?, number(&word[colon + 1..])?))
 }

@@ -26,7 +26,8 @@ use crate::{Outcome, interrupt, outputs, words};
 /// Compare VaDE with other methods on your rows: scores, spread over seeds, seconds
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images
+    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images, or the
+    /// original folder of MNIST, STL-10, UCI HAR or RCV1-v2
     #[arg(value_name = "DATA")]
     data: PathBuf,
     #[command(flatten)]

@@ -1,0 +1,191 @@
+//! RCV1-v2 as LYRL2004 distributes it (Lewis et al., JMLR 5, 2004), prepared as DEC and VaDE did.
+//!
+//! Documents with exactly one of the four roots CCAT, ECAT, GCAT and MCAT are kept: 685,071 of 804,414.
+//! The 2,000 most frequent terms among them are the columns. From the token files come counts, which
+//! are weighted by tf-idf (see [`weights`]); from the vector files come weights, which are scaled
+//! again because terms were left out. Either way a row has length `sqrt(D)`.
+//!
+//! Every file is read twice, once for the terms and once for the rows, so that no more of it than a
+//! line is in memory.
+
+mod entries;
+mod topics;
+mod weights;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use self::entries::{Kind, Visitor};
+use self::topics::Topics;
+use super::bytes;
+use super::dataset::{Dataset, Values};
+use super::folder::{companion, find, sorted_files, wants_y};
+use super::labels::Labels;
+use super::options::{ReadOptions, Table};
+use super::sparse::Parts;
+use crate::Result;
+
+/// The number of terms that DEC and VaDE kept.
+const MOST_TERMS: usize = 2000;
+const TOPICS_FILE: &str = "rcv1-v2.topics.qrels";
+/// The order of the rows, which is DEC's: the training part of LYRL2004 comes last.
+const PARTS: [&str; 5] = ["test_pt0", "test_pt1", "test_pt2", "test_pt3", "train"];
+const WHOLE: &str = "RCV1-v2 is rcv1-v2.topics.qrels and either lyrl2004_tokens_{train,test_pt0,test_pt1,test_pt2,test_pt3}.dat \
+                     or lyrl2004_vectors_ with the same endings";
+
+/// Whether a folder has files of RCV1-v2, complete or not.
+pub(super) fn is_folder(folder: &Path) -> bool {
+    find(folder, TOPICS_FILE).is_some() || Kind::ALL.into_iter().any(|kind| has_any(folder, kind))
+}
+
+fn has_any(folder: &Path, kind: Kind) -> bool {
+    let is_part = |path: PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(kind.prefix()))
+    };
+    sorted_files(folder).is_ok_and(|files| files.into_iter().any(is_part))
+}
+
+/// Reads the documents of one root; their roots are offered as `y`. Tokens are read where both kinds are.
+pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
+    let place = folder.display().to_string();
+    let wanted = wants_y(options, &place)?;
+    let topics = Topics::read(&companion(folder, TOPICS_FILE, WHOLE)?)?;
+    let kind = if has_any(folder, Kind::Tokens) || !has_any(folder, Kind::Vectors) {
+        Kind::Tokens
+    } else {
+        Kind::Vectors
+    };
+    let name = |part: &str| format!("{}{part}.dat", kind.prefix());
+    let paths: Vec<PathBuf> =
+        PARTS.iter().map(|part| companion(folder, &name(part), WHOLE)).collect::<Result<_>>()?;
+
+    let counted =
+        over_parts(&paths, kind, || Counting { topics: &topics, ids: Vec::new(), n_uses: HashMap::new() })?;
+    let ids: Vec<u32> = counted.iter().flat_map(|part| part.ids.iter().copied()).collect();
+    topics.check_all_are_there(&ids, &place)?;
+    let terms = most_used(counted.into_iter().map(|part| part.n_uses), kind);
+    let column_of: HashMap<&str, u32> = (0..).zip(&terms).map(|(j, term)| (term.as_str(), j)).collect();
+
+    let filled = over_parts(&paths, kind, || Filling::new(&topics, &column_of))?;
+    let mut parts = together(filled.into_iter().map(|part| part.parts));
+    weights::weigh(&mut parts, terms.len(), kind);
+    let csr = parts.into_csr(ids.len(), terms.len(), &place)?;
+    let labels = if wanted { Some(Labels::from_text(&topics.roots_of(&ids), &place)?) } else { None };
+    let n_columns = terms.len();
+    let data = Dataset::named(ids.len(), n_columns, Values::Csr(csr), place, Some(terms))?;
+    Ok(Table { data, labels })
+}
+
+/// Sends a visitor through every part; the parts side by side, what they found in their order.
+fn over_parts<V: Visitor + Send>(
+    paths: &[PathBuf],
+    kind: Kind,
+    new: impl Fn() -> V + Sync,
+) -> Result<Vec<V>> {
+    let visit = |path: &PathBuf| {
+        let bytes = bytes::of_file(path)?;
+        let mut visitor = new();
+        entries::visit(kind, &bytes, &path.display().to_string(), &mut visitor)?;
+        Ok(visitor)
+    };
+    // Collected first, so that of several broken parts the same one is always named.
+    let visited: Vec<Result<V>> = paths.par_iter().map(visit).collect();
+    visited.into_iter().collect()
+}
+
+/// First pass: which documents there are, and how often each term is used in them.
+struct Counting<'a> {
+    topics: &'a Topics,
+    ids: Vec<u32>,
+    n_uses: HashMap<String, u64>,
+}
+
+impl Visitor for Counting<'_> {
+    fn begin(&mut self, id: u32) -> bool {
+        let wanted = self.topics.has_one_root(id);
+        if wanted {
+            self.ids.push(id);
+        }
+        wanted
+    }
+
+    fn term(&mut self, term: &str, _weight: f32) {
+        match self.n_uses.get_mut(term) {
+            Some(n) => *n += 1,
+            None => _ = self.n_uses.insert(term.to_string(), 1),
+        }
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Second pass: the rows, of the terms that were kept.
+struct Filling<'a> {
+    topics: &'a Topics,
+    column_of: &'a HashMap<&'a str, u32>,
+    /// Of the document that is being read; zero where the term has not come yet.
+    weights: Vec<f32>,
+    touched: Vec<u32>,
+    parts: Parts,
+}
+
+impl<'a> Filling<'a> {
+    fn new(topics: &'a Topics, column_of: &'a HashMap<&'a str, u32>) -> Self {
+        let parts = Parts { starts: vec![0], indices: Vec::new(), values: Vec::new() };
+        Self { topics, column_of, weights: vec![0.0; column_of.len()], touched: Vec::new(), parts }
+    }
+}
+
+impl Visitor for Filling<'_> {
+    fn begin(&mut self, id: u32) -> bool {
+        self.topics.has_one_root(id)
+    }
+
+    fn term(&mut self, term: &str, weight: f32) {
+        if let Some(&column) = self.column_of.get(term) {
+            let sum = &mut self.weights[column as usize];
+            if *sum == 0.0 {
+                self.touched.push(column);
+            }
+            *sum += weight;
+        }
+    }
+
+    fn end(&mut self) {
+        self.touched.sort_unstable();
+        for column in self.touched.drain(..) {
+            self.parts.indices.push(column);
+            self.parts.values.push(std::mem::take(&mut self.weights[column as usize]));
+        }
+        self.parts.starts.push(self.parts.indices.len());
+    }
+}
+
+/// The most used terms in the order of the columns; of two that are used as often, the one that
+/// comes first in that order.
+fn most_used(counts: impl Iterator<Item = HashMap<String, u64>>, kind: Kind) -> Vec<String> {
+    let mut n_uses: HashMap<String, u64> = HashMap::new();
+    for (term, n) in counts.flatten() {
+        *n_uses.entry(term).or_default() += n;
+    }
+    let mut ranked: Vec<(String, u64)> = n_uses.into_iter().collect();
+    ranked.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| kind.compare(&a.0, &b.0)));
+    ranked.truncate(MOST_TERMS);
+    let mut terms: Vec<String> = ranked.into_iter().map(|(term, _)| term).collect();
+    terms.sort_unstable_by(|a, b| kind.compare(a, b));
+    terms
+}
+
+/// The rows of all parts, one after the other.
+fn together(parts: impl Iterator<Item = Parts>) -> Parts {
+    let mut all = Parts { starts: vec![0], indices: Vec::new(), values: Vec::new() };
+    for part in parts {
+        let n_before = all.indices.len();
+        all.starts.extend(part.starts[1..].iter().map(|start| start + n_before));
+        all.indices.extend(part.indices);
+        all.values.extend(part.values);
+    }
+    all
+}
