@@ -21,6 +21,11 @@ pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
 }
 
+/// An error if Ctrl-C was pressed.
+pub(crate) fn check(stage: &'static str) -> pervade::Result<()> {
+    if asked() { Err(pervade::Error::Interrupted { stage, epoch: 0 }) } else { Ok(()) }
+}
+
 /// Whether a stopped run can be resumed.
 pub(crate) fn resumable() -> bool {
     RESUMABLE.load(Ordering::SeqCst)

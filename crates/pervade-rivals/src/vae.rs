@@ -3,8 +3,10 @@
 //! Paper: Kingma and Welling, "Auto-encoding variational Bayes" (2014). A VAE is VaDE with one component that stays
 //! at N(0, I): the ELBO's terms, its gradients and the training loop are the library's. The representation of a row
 //! is the mean of q(z|x); new rows are decoded from z ~ N(0, I).
-//! Departures: VaDE's networks, epochs and learning rates from random weights, so that the prior is all that differs;
-//! a Gaussian decoder has a variance of one half, which is the authors' sum of squared errors.
+//! Departures: VaDE's networks, learning rates and start at a trained auto-encoder, so that the prior is all that
+//! differs; a hundred epochs; a Gaussian decoder has a variance of one half, which is the authors' sum of squared errors.
+//! From random weights a mixture on the latents of MNIST finds less: 0.51 after 150 epochs where the trained start gave
+//! 0.66 after 60 (one seed each).
 //! Expected on MNIST: nearest neighbours of 50 latents err in 28.4, 21.0 and 15.3 % of the test rows (k = 3, 5, 10) in
 //! Nalisnick and Smyth (2017), with one hidden layer; ten latents keep more of their neighbours.
 
@@ -13,7 +15,7 @@ use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::DiagonalMixture;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo};
+use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
 use crate::latents::{Trained, settings_of};
@@ -27,8 +29,14 @@ pub struct Vae {
 
 impl Default for Vae {
     fn default() -> Self {
-        Self { settings: Settings::recipe(Recipe::Paper, Clusters::Auto) }
+        Self { settings: settings() }
     }
+}
+
+/// VaDE's of the paper, with pretraining that suits the number of rows.
+pub(crate) fn settings() -> Settings {
+    let paper = Settings::recipe(Recipe::Paper, Clusters::Auto);
+    Settings { pretrain_epochs: None, epochs: Some(100), ..paper }
 }
 
 /// The settings with one component that stays as it starts: mean 0 and log variance 0.
@@ -38,11 +46,11 @@ pub(crate) fn one_component(settings: Settings, data: &Dataset) -> Result<Checke
     Ok(CheckedSettings { n_components: 1, ..settings.check(data)? })
 }
 
-/// Maximises the ELBO from random weights.
+/// Maximises the ELBO, from an auto-encoder on.
 pub(crate) fn train<D: Device>(run: &Run<'_, D>, observer: &mut dyn Observer) -> Result<Pack<D>> {
     let mut pack = Pack::new(run, 0..1)?;
+    pretrain(run, &mut pack, observer, &mut |_| Ok(()))?;
     pack.state.stage = Stage::Joint;
-    pack.state.likelihoods = vec![run.likelihood];
     maximise_elbo(run, &mut pack, observer, &mut |_| Ok(()), |_, _| Ok(()))?;
     Ok(pack)
 }

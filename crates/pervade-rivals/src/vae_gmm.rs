@@ -6,7 +6,7 @@
 //! Expected on MNIST: the paper reports 0.73.
 
 use pervade::compute::Device;
-use pervade::config::{Clusters, Recipe, Settings};
+use pervade::config::Settings;
 use pervade::data::Dataset;
 use pervade::train::{Observer, Run};
 use pervade::{Clusterer, Clustering, Result};
@@ -27,7 +27,7 @@ pub struct VaeGmm {
 
 impl Default for VaeGmm {
     fn default() -> Self {
-        Self { n_clusters: 10, settings: Settings::recipe(Recipe::Paper, Clusters::Auto), starts: 10 }
+        Self { n_clusters: 10, settings: crate::vae::settings(), starts: 10 }
     }
 }
 

@@ -113,9 +113,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         comparison.write(path, format)?;
     }
     console.result(&comparison, comparison.markdown().trim_end())?;
-    if interrupt::asked() {
-        return Err(Error::Interrupted { stage: "comparing", epoch: 0 });
-    }
+    interrupt::check("comparing")?;
     Ok(Outcome::Done)
 }
 
@@ -216,32 +214,31 @@ fn run_method<D: Device>(
 ) -> MethodReport {
     let mut report = MethodReport { name, about, runs: Vec::new(), stability: None, problem: None };
     let mut partitions = Vec::new();
-    for seed in 0..args.seeds as u64 {
-        if interrupt::asked() {
+    if interrupt::asked() {
+        report.problem = Some("interrupted".to_string());
+        return report;
+    }
+    let mut observer = observer(args, name, table, console);
+    let seeds: Vec<u64> = (0..args.seeds as u64).collect();
+    let mut started = Instant::now();
+    let ran = method.cluster_each(&table.data, device, &seeds, observer.as_mut(), &mut |seed, found| {
+        let clusters = found.assign(device, &table.data)?;
+        let run = reference.score(&clusters, seed, started.elapsed().as_secs_f64())?;
+        console.say(&format!("{name}, seed {seed}: {}", run.words()));
+        partitions.push(clusters);
+        report.runs.push(run);
+        started = Instant::now();
+        interrupt::check("comparing")
+    });
+    match ran {
+        Err(Error::Interrupted { .. }) if partitions.len() < seeds.len() => {
             report.problem = Some("interrupted".to_string());
-            break;
         }
-        let mut observer = observer(args, name, table, console);
-        let started = Instant::now();
-        let ran = method
-            .cluster(&table.data, device, seed, observer.as_mut())
-            .and_then(|found| found.assign(device, &table.data))
-            .and_then(|clusters| {
-                let run = reference.score(&clusters, seed, started.elapsed().as_secs_f64())?;
-                Ok((clusters, run))
-            });
-        match ran {
-            Ok((clusters, run)) => {
-                console.say(&format!("{name}, seed {seed}: {}", run.words()));
-                partitions.push(clusters);
-                report.runs.push(run);
-            }
-            Err(error) => {
-                console.say(&format!("{name}, seed {seed}: failed: {error}"));
-                report.problem = Some(error.to_string());
-                break;
-            }
+        Err(error) if partitions.len() < seeds.len() => {
+            console.say(&format!("{name}, seed {}: failed: {error}", partitions.len()));
+            report.problem = Some(error.to_string());
         }
+        _ => {}
     }
     report.stability = metrics::stability(&partitions).ok().flatten();
     report

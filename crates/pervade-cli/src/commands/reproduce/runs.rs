@@ -159,7 +159,7 @@ impl<D: Device> Working<'_, D> {
                 }
                 Ok(())
             }
-            How::Rival(method) => missing.into_iter().try_for_each(|seed| self.seed(method.as_ref(), seed)),
+            How::Rival(method) => self.seeds(method.as_ref(), &missing),
         }
     }
 
@@ -170,15 +170,16 @@ impl<D: Device> Working<'_, D> {
         pervade::fit_restarts(measure.data(), checked, device, restarts, observer.as_mut(), self)
     }
 
-    fn seed(&mut self, method: &dyn Clusterer<D>, seed: u64) -> Result<()> {
-        if interrupt::asked() {
-            return Err(Error::Interrupted { stage: "reproducing", epoch: 0 });
-        }
+    fn seeds(&mut self, method: &dyn Clusterer<D>, seeds: &[u64]) -> Result<()> {
+        let (measure, device) = (self.measure, self.device);
         let mut observer = methods::observer(None, self.console);
         self.since = Instant::now();
-        let found = method.cluster(self.measure.data(), self.device, seed, observer.as_mut())?;
-        let took = self.since.elapsed();
-        self.keep(seed, found.as_ref(), took, 1, &[])
+        method.cluster_each(measure.data(), device, seeds, observer.as_mut(), &mut |seed, found| {
+            let took = self.since.elapsed();
+            self.keep(seed, found.as_ref(), took, 1, &[])?;
+            self.since = Instant::now();
+            interrupt::check("reproducing")
+        })
     }
 
     /// Scores a run and writes it into the record.
