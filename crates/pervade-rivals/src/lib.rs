@@ -26,6 +26,7 @@ mod kmeans;
 mod latents;
 mod ldmgi;
 mod nearest;
+mod pieces;
 mod rows;
 mod small;
 mod sparse;

@@ -6,8 +6,9 @@
 //! and clustered by k-means.
 //! Departures: W = (A + Aᵀ) / 2 with A the exact graph of the ten nearest neighbours instead of a full matrix of
 //! Gaussian weights, so that 70,000 rows take time and memory in proportion (and there is no width to choose).
-//! Above 100,000 rows a sample of that many makes the graph. New rows get the cluster of most of their ten
-//! nearest known rows. Graph and eigenvectors are those of all seeds; a seed is where k-means starts.
+//! Above 100,000 rows a sample of that many makes the graph. Crumbs of the graph are not clustered. Such and new rows
+//! get the cluster of most of their ten nearest known rows. Graph and eigenvectors are those of all seeds; a seed is
+//! where k-means starts.
 //! Expected on MNIST: the paper has no row; measured 0.68, on all 70,000 rows and on the 10,000 test rows.
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use pervade::{Clusterer, Clustering, Error, Result};
 use crate::eigen::{Accuracy, Eigen, smallest};
 use crate::kmeans::best_start;
 use crate::nearest::{KnownRows, NearestKnown};
+use crate::pieces::without_crumbs;
 use crate::rows::{check_rows, dense, preparation};
 use crate::sparse::Sparse;
 
@@ -70,7 +72,7 @@ impl<D: Device> Clusterer<D> for Spectral {
         let (preparation, d) = (preparation(data)?, data.n_columns());
         let rows = dense(data, &preparation);
         let options = GraphOptions { neighbours: self.neighbours, ..GraphOptions::default() };
-        let graph = Graph::build(device, &rows, d, &options, shared())?;
+        let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, k);
         let embedding = embedding(&graph, k, shared(), Accuracy::default())?;
         let lines = unit_rows(&embedding.vectors, k);
         let known = Arc::new(KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours));

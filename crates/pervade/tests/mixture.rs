@@ -14,7 +14,7 @@ fn key() -> Key {
 }
 
 fn options(components: usize) -> EmOptions {
-    EmOptions { components, restarts: 3, max_iterations: 50, tolerance: 1e-7 }
+    EmOptions { components, restarts: 3, max_iterations: 50, tolerance: 1e-7, ..EmOptions::default() }
 }
 
 proptest! {

@@ -51,8 +51,13 @@ fn time<D: Device>(device: &D, latents: &[f32]) -> (DiagonalMixture, Graph) {
     let kmeans = || mixture::kmeans(device, latents, N_LATENT, N_COMPONENTS, key, 0).unwrap();
     let (clusters, seconds) = timed(kmeans);
     eprintln!("k-means: {seconds:.4} s, {} iterations", clusters.iterations);
-    let options =
-        |max_iterations| EmOptions { components: N_COMPONENTS, restarts: 1, max_iterations, tolerance: 0.0 };
+    let options = |max_iterations| EmOptions {
+        components: N_COMPONENTS,
+        restarts: 1,
+        max_iterations,
+        tolerance: 0.0,
+        ..EmOptions::default()
+    };
     let fit = |iterations| mixture::fit(device, latents, N_LATENT, &options(iterations), key).unwrap();
     let ((_, few), (fit, many)) = (timed(|| fit(1)), timed(|| fit(21)));
     eprintln!("EM: {:.6} s an iteration", (many - few) / 20.0);

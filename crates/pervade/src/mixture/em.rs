@@ -30,11 +30,13 @@ pub struct EmOptions {
     /// Stop when an iteration raises the mean log likelihood by less than this share of it (of one
     /// nat where it is nearer to zero).
     pub tolerance: f64,
+    /// No variance falls below this, whatever the scale of the rows; zero leaves the floor that depends on it.
+    pub least_variance: f64,
 }
 
 impl Default for EmOptions {
     fn default() -> Self {
-        Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6 }
+        Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6, least_variance: 0.0 }
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn fit_asking<D: Device>(
     if options.restarts == 0 {
         return Err(Error::setting("restarts", 0, "must be at least 1"));
     }
-    let scale = Scale::of(latents, n_latent);
+    let scale = Scale::of(latents, n_latent, options.least_variance);
     let mut points = device.points(latents, n_latent)?;
     let mut best: Option<EmFit> = None;
     for restart in 0..options.restarts {
@@ -114,7 +116,7 @@ pub fn improve<D: Device>(
     options: &EmOptions,
 ) -> Result<EmFit> {
     let n_rows = check_latents(latents, start.n_latent)?;
-    let scale = Scale::of(latents, start.n_latent);
+    let scale = Scale::of(latents, start.n_latent, options.least_variance);
     let mut points = device.points(latents, start.n_latent)?;
     iterate(device, &mut points, n_rows, start, options, &scale, &mut || Ok(()))
 }
@@ -128,7 +130,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(latents: &[f32], n_latent: usize) -> Self {
+    fn of(latents: &[f32], n_latent: usize, least_variance: f64) -> Self {
         let centre = column_means(latents, n_latent);
         let squares = map_chunks(latents.len() / n_latent, |rows| {
             latents[rows.start * n_latent..rows.end * n_latent]
@@ -138,7 +140,7 @@ impl Scale {
                 .sum::<f64>()
         });
         let mean_variance = squares.iter().sum::<f64>() / latents.len() as f64;
-        let variance_floor = (VARIANCE_FLOOR_RATIO * mean_variance).max(MIN_VARIANCE);
+        let variance_floor = (VARIANCE_FLOOR_RATIO * mean_variance).max(MIN_VARIANCE).max(least_variance);
         Self { centre, mean_variance, variance_floor }
     }
 }

@@ -40,6 +40,7 @@ pub fn start_mixture<D: Device>(
         restarts: settings.settings.mixture_starts,
         max_iterations: EM_ITERATIONS,
         tolerance: EM_TOLERANCE,
+        ..EmOptions::default()
     };
     for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
         let mixture = fit_asking(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
