@@ -80,6 +80,28 @@ fn broken_files_are_refused() {
 }
 
 #[test]
+fn broken_folders_of_known_data_sets_are_refused() {
+    let place = Place::new();
+    for folder in ["stl10_binary", "UCI HAR Dataset/train", "UCI HAR Dataset/test", "reuters"] {
+        std::fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    place.write("stl10_binary/train_X.bin", [7; 27_648 + 1]);
+    place.write("UCI HAR Dataset/train/X_train.txt", "  1.0e-001 2.0e-001\n");
+    place.write("UCI HAR Dataset/test/X_test.txt", "  1.0e-001\n");
+    place.write("reuters/lyrl2004_tokens_train.dat", "oil\n.I 1\n.W\n");
+    refused(&place, "stl10_binary", &[], "27649 bytes are not a whole number of pictures");
+    refused(&place, "UCI HAR Dataset", &[], "the rows have 1 columns, those of `UCI HAR Dataset/train");
+    refused(&place, "UCI HAR Dataset", &["--labels", "y"], "neither `train/y_train.txt`");
+    refused(&place, "reuters", &[], "neither `rcv1-v2.topics.qrels` nor");
+    place.write("reuters/rcv1-v2.topics.qrels", "CCAT 1 1\n");
+    refused(&place, "reuters", &[], "neither `lyrl2004_tokens_test_pt0.dat` nor");
+    for part in 0..4 {
+        place.write(&format!("reuters/lyrl2004_tokens_test_pt{part}.dat"), "");
+    }
+    refused(&place, "reuters", &[], "lyrl2004_tokens_train.dat`: line 1: `oil` comes before the first `.I`");
+}
+
+#[test]
 fn tables_that_are_no_tables_of_numbers_are_refused() {
     let place = Place::new();
     place.write("ragged.csv", good_csv() + "1,2\n");

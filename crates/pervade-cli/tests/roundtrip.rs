@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, digits};
+use common::{Place, TINY, digits};
 use serde_json::Value;
 
 fn numbers(value: &Value, keys: &[&str]) {
@@ -42,6 +42,29 @@ fn fit_reports_all_it_promises() {
         let event: Value = serde_json::from_str(line).unwrap();
         assert!(event["event"].is_string() && event["seconds"].is_number(), "{line}");
     }
+}
+
+/// The folder that UCI HAR unpacks to, through the ordinary argument of fit, assign and evaluate.
+#[test]
+fn a_data_set_in_its_original_folder_is_fitted_and_scored() {
+    let place = Place::new();
+    let row = |i: usize| {
+        format!("  {:.7e} {:.7e}\n", (i % 2) as f64 + (i % 7) as f64 * 0.01, (i % 11) as f64 * 0.01)
+    };
+    for (part, rows) in [("train", 0..140), ("test", 140..200)] {
+        std::fs::create_dir_all(place.path(&format!("UCI HAR Dataset/{part}"))).unwrap();
+        let text: String = rows.clone().map(row).collect();
+        place.write(&format!("UCI HAR Dataset/{part}/X_{part}.txt"), text);
+        let labels: String = rows.map(|i| ["1\n", "2\n"][i % 2]).collect();
+        place.write(&format!("UCI HAR Dataset/{part}/y_{part}.txt"), labels);
+    }
+    let data = ["UCI HAR Dataset", "--labels", "y"];
+    let fit = [&["fit"], &data[..], &["-k", "2", "--out", "m.pervade", "--json"], &TINY].concat();
+    numbers(&place.run(&fit).done().json(), &["accuracy", "nmi"]);
+    let csv = place.run(&["assign", "m.pervade", "UCI HAR Dataset"]).done().stdout;
+    assert_eq!(csv.lines().count(), 201);
+    let scores = place.run(&[&["evaluate", "m.pervade"], &data[..], &["--json"]].concat()).done().json();
+    numbers(&scores, &["accuracy", "nmi", "ari"]);
 }
 
 #[test]

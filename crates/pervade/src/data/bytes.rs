@@ -17,6 +17,10 @@ const MOST_DEFLATE: u64 = 1032;
 /// Bytes that are read and grown by at a time.
 const BLOCK: usize = 1 << 20;
 
+/// No line of the files that are read line by line comes near this; a packed file could hold one
+/// that fills the memory.
+const MOST_LINE: u64 = 1 << 24;
+
 /// The bytes of a file: mapped where that is possible, else read (pipes, empty files).
 pub(super) fn of_file(path: &Path) -> Result<Array<'static, u8>> {
     let fail = |e| Error::io("read", path, e);
@@ -99,9 +103,14 @@ impl<'a> Source<'a> {
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            let n_bytes = reader.read_until(b'\n', &mut line).map_err(|e| cannot_unpack(&place, &e))?;
+            let mut start = reader.by_ref().take(MOST_LINE);
+            let n_bytes = start.read_until(b'\n', &mut line).map_err(|e| cannot_unpack(&place, &e))?;
             if n_bytes == 0 {
                 break;
+            }
+            if n_bytes as u64 == MOST_LINE {
+                return Err(Error::data(place, format!("line {number} is longer than {MOST_LINE} bytes"))
+                    .with_hint("the file is damaged, or is not text"));
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
             each(number, text.strip_suffix(b"\r").unwrap_or(text))?;

@@ -1,7 +1,8 @@
 //! RCV1-v2: token and vector files, beside what scikit-learn makes of the same documents.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use pervade::data::{Csr, ReadOptions, Values, read};
@@ -163,6 +164,15 @@ fn broken_documents_are_named() {
     write_parts(folder.path(), "tokens", TOKENS);
     fs::write(folder.path().join("lyrl2004_tokens_test_pt0.dat"), b".I 1\n.W\n\xff\xff\n").unwrap();
     assert_eq!(problem(folder.path()), "`lyrl2004_tokens_test_pt0.dat`: line 3: the words are not UTF-8");
+    // A packed line could fill the memory; 17 MiB of it are enough to be refused.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(b".I 1\n.W\n").unwrap();
+    (0..17).for_each(|_| packed.write_all(&[b'a'; 1 << 20]).unwrap());
+    fs::write(folder.path().join("lyrl2004_tokens_test_pt0.dat"), packed.finish().unwrap()).unwrap();
+    assert_eq!(
+        problem(folder.path()),
+        "`lyrl2004_tokens_test_pt0.dat`: line 3 is longer than 16777216 bytes"
+    );
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! x_ij  = sqrt(D) tf_ij idf_j / sqrt(sum_j (tf_ij idf_j)^2)
 //! ```
 //! with n_ij the times that term j is in document i, N documents, and N_j documents that have term j.
+//!
+//! DEC's code then shuffles the rows and VaDE's brings them to length 200; the first is no part of
+//! reading, and the second is a matter of [`PrepareKind`](crate::data::PrepareKind).
 
 use super::entries::Kind;
 use crate::data::sparse::Parts;
