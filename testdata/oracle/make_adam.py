@@ -15,14 +15,23 @@ start = rng.normal(size=P).astype(np.float32)
 # Gradients of every size: those near the root of epsilon are where epsilon's place in the formula shows.
 gradients = (rng.normal(size=(STEPS, P)) * 10.0 ** rng.uniform(-6, 1, size=P)).astype(np.float32)
 
-parts = [torch.tensor(start[part].astype(np.float64)).requires_grad_() for part, _ in GROUPS]
-adam = torch.optim.Adam([{"params": [p], "lr": lr} for p, (_, lr) in zip(parts, GROUPS)], eps=1e-4)
-after = np.empty((STEPS, P))
-for step in range(STEPS):
-    after[step] = start
-    for p, (part, _) in zip(parts, GROUPS):
-        p.grad = torch.tensor(gradients[step, part].astype(np.float64))
-    adam.step()
-    for p, (part, _) in zip(parts, GROUPS):
-        after[step, part] = p.detach().numpy()
-save_file({"start": start, "gradients": gradients, "after": after}, "adam.safetensors")
+
+
+def steps(beta1):
+    """The parameters after each step."""
+    parts = [torch.tensor(start[part].astype(np.float64)).requires_grad_() for part, _ in GROUPS]
+    groups = [{"params": [p], "lr": lr} for p, (_, lr) in zip(parts, GROUPS)]
+    adam = torch.optim.Adam(groups, betas=(beta1, 0.999), eps=1e-4)
+    after = np.empty((STEPS, P))
+    for step in range(STEPS):
+        after[step] = start
+        for p, (part, _) in zip(parts, GROUPS):
+            p.grad = torch.tensor(gradients[step, part].astype(np.float64))
+        adam.step()
+        for p, (part, _) in zip(parts, GROUPS):
+            after[step, part] = p.detach().numpy()
+    return after
+
+
+tensors = {"start": start, "gradients": gradients, "after": steps(0.9), "after_beta1_half": steps(0.5)}
+save_file(tensors, "adam.safetensors")

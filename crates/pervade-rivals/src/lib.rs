@@ -22,6 +22,7 @@ mod ae_gmm;
 mod dec;
 mod eigen;
 mod gmm;
+mod infogan;
 mod kmeans;
 mod latents;
 mod ldmgi;
@@ -40,6 +41,7 @@ pub use aae::Aae;
 pub use ae_gmm::AeGmm;
 pub use dec::Dec;
 pub use gmm::{Covariance, Gmm};
+pub use infogan::InfoGan;
 pub use kmeans::KMeans;
 pub use ldmgi::Ldmgi;
 pub use spectral::Spectral;
@@ -163,11 +165,22 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
 /// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
 /// other tables of the paper.
 pub fn others<D: Device>() -> Vec<Method<D>> {
-    vec![Method {
-        name: "vae",
-        about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
-        build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
-    }]
+    vec![
+        Method {
+            name: "vae",
+            about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
+            build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
+        },
+        Method {
+            name: "infogan",
+            about: "images made from a cluster and a style that can be read off them (Chen et al., 2016)",
+            build: |n_clusters, networks| {
+                let method = InfoGan::default();
+                let epochs = networks.epochs.unwrap_or(method.epochs);
+                Box::new(InfoGan { n_clusters, epochs, ..method })
+            },
+        },
+    ]
 }
 
 /// The method of that name.

@@ -15,11 +15,15 @@ const N: usize = 120;
 const D: usize = 5;
 const EXACT: Accuracy = Accuracy { residual: 1e-11, max_passes: 100 };
 
-struct Oracle(Vec<u8>);
+pub(crate) struct Oracle(Vec<u8>);
 
 impl Oracle {
     fn open() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/oracle/rivals.safetensors");
+        Self::named("rivals.safetensors")
+    }
+
+    pub(crate) fn named(file: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/oracle").join(file);
         Self(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
 
@@ -28,11 +32,11 @@ impl Oracle {
         tensors.tensor(name).unwrap().data().chunks_exact(B).map(|b| from(b.try_into().unwrap())).collect()
     }
 
-    fn f64(&self, name: &str) -> Vec<f64> {
+    pub(crate) fn f64(&self, name: &str) -> Vec<f64> {
         self.values(name, f64::from_le_bytes)
     }
 
-    fn f32(&self, name: &str) -> Vec<f32> {
+    pub(crate) fn f32(&self, name: &str) -> Vec<f32> {
         self.values(name, f32::from_le_bytes)
     }
 

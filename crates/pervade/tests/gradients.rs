@@ -418,3 +418,127 @@ fn stages_side_by_side_equal_each_alone() {
         assert_eq!(together.best_values[restart], alone.best_values[0], "{restart}");
     }
 }
+
+/// Windows that overlap and leave a rest at the edges: unfold and fold are each the other's gradient.
+#[test]
+fn windows_of_images() {
+    let windows = Windows { height: 7, width: 6, channels: 2, size: 3, stride: 2, padding: 1 };
+    let (r, n) = (2, 2);
+    let [down, across] = windows.places();
+    let (images, unfolded) = ((n, windows.image_len()), (n * down * across, windows.window_len()));
+    let x = random_matrix(r, images.0, images.1, 30);
+    let w = random_matrix(r, unfolded.0, unfolded.1, 31);
+    let mut dx = random_matrix(r, images.0, images.1, 1);
+    CPU().fold(&windows, &w, &mut dx).unwrap();
+    check("unfold", LINEAR, &x.data, &dx.data, |v| {
+        let mut y = random_matrix(r, unfolded.0, unfolded.1, 2);
+        CPU().unfold(&windows, &matrix(r, images.0, images.1, v.to_vec()), &mut y).unwrap();
+        weighted(&w.data, &y.data)
+    });
+    let mut dw = random_matrix(r, unfolded.0, unfolded.1, 2);
+    CPU().unfold(&windows, &x, &mut dw).unwrap();
+    check("fold", LINEAR, &w.data, &dw.data, |v| {
+        let mut y = random_matrix(r, images.0, images.1, 1);
+        CPU().fold(&windows, &matrix(r, unfolded.0, unfolded.1, v.to_vec()), &mut y).unwrap();
+        weighted(&x.data, &y.data)
+    });
+}
+
+#[test]
+fn curves() {
+    let (b, n) = (5, 9);
+    let w = random_matrix(1, b, n, 32);
+    for (curve, step) in [
+        (Curve::Leaky { slope: 0.1 }, LINEAR),
+        (Curve::Leaky { slope: 0.0 }, LINEAR),
+        (Curve::Logistic, CURVED),
+    ] {
+        let x = away_from_zero(b * n, 33);
+        let forward = |v: &[f32]| {
+            let mut y = matrix(1, b, n, v.to_vec());
+            CPU().bend(curve, &mut y).unwrap();
+            y
+        };
+        let mut dy = w.clone();
+        CPU().bend_backward(curve, &forward(&x), &mut dy).unwrap();
+        check(&format!("{curve:?}"), step, &x, &dy.data, |v| weighted(&w.data, &forward(v).data));
+    }
+}
+
+/// Two models of three groups each; more columns than a task takes, and a rest.
+#[test]
+fn batch_norm_in_groups() {
+    let (r, groups, b, columns) = (2, 3, 12, 19);
+    let mut layout = Layout::default();
+    let layer = NormSlots::new(&mut layout, "norm", columns);
+    let (mut p, x, w) =
+        (params(r, &layout, 34), random_matrix(r, b, columns, 35), random_matrix(r, b, columns, 36));
+    let forward = |p: &Params<Floats>, x: &Matrix<Floats>| {
+        let mut statistics = zeros(r, NormSlots::statistics_rows(groups), columns);
+        let mut y = zeros(r, b, columns);
+        CPU().batch_norm(p, layer, x, &mut statistics, &mut y).unwrap();
+        (y, statistics)
+    };
+    let (mut statistics, mut dx) = (forward(&p, &x).1, random_matrix(r, b, columns, 1));
+    CPU().batch_norm_backward_input(&p, layer, &x, &w, &mut statistics, &mut dx).unwrap();
+    // Four rows of a group: the way through their deviation bends sharply.
+    let step = (2e-3, 5e-3);
+    let loss = |p: &Params<Floats>, x: &Matrix<Floats>| weighted(&w.data, &forward(p, x).0.data);
+    check("x", step, &x.data, &dx.data, |v| loss(&p, &matrix(r, b, columns, v.to_vec())));
+    let at = p.values.clone();
+    CPU().batch_norm_backward_weights(&mut p, layer, &statistics, None).unwrap();
+    check("gain and shift", LINEAR, &at, &p.gradients, |v| loss(&with_values(&p, v), &x));
+}
+
+#[test]
+fn likelihood_of_codes() {
+    let (r, b, places, k, c) = (2, 5, 8, 4, 3);
+    let keys = keys(Stream::Latent, r);
+    let mut codes = zeros(r, b, k + c + 2);
+    CPU().draw_codes(Draw { keys: &keys, step: 5 }, k, &mut codes).unwrap();
+    for width in [k + 2 * c, k + c] {
+        let at: Floats = random(r * places * width, 37).iter().map(|x| 2.0 * x).collect();
+        let run = |at: &[f32]| {
+            let mut output = matrix(r, places, width, at.to_vec());
+            let mut sums = CPU().sums(r, places).unwrap();
+            CPU().code_likelihood((k, c), 0.7, &codes, &mut output, &mut sums).unwrap();
+            let terms = CPU().take_sums(&mut sums).unwrap();
+            let total: f64 = terms.iter().map(|terms| terms.cluster + terms.latent).sum();
+            (-0.7 * total / places as f64, output.data)
+        };
+        let gradient = run(&at).1;
+        check(&format!("codes from {width} columns"), CURVED, &at, &gradient, |v| run(v).0);
+        let without = |place: usize| place / width % places >= b;
+        assert!((0..at.len()).filter(|&i| without(i)).all(|i| gradient[i] == 0.0), "rows without a code");
+    }
+}
+
+/// One of the choices each, all about as often; numbers evenly spread and others in every row and step.
+#[test]
+fn codes_are_drawn_evenly() {
+    let (b, k, columns) = (3000, 5, 9);
+    let keys = keys(Stream::Latent, 1);
+    let drawn = |step: u64| {
+        let mut z = zeros(1, b, columns);
+        CPU().draw_codes(Draw { keys: &keys, step }, k, &mut z).unwrap();
+        z.data
+    };
+    let (z, later) = (drawn(0), drawn(1));
+    assert!(z.chunks(columns).all(|row| row[..k].iter().sum::<f32>() == 1.0));
+    for choice in 0..k {
+        let count = z.chunks(columns).filter(|row| row[choice] == 1.0).count() as f64;
+        // Five standard deviations of a binomial.
+        assert!((count - 600.0).abs() < 5.0 * (600.0 * 0.8f64).sqrt(), "{count} of 3000 chose {choice}");
+    }
+    let numbers: Vec<f64> =
+        z.chunks(columns).flat_map(|row| row[k..].iter().map(|&x| f64::from(x))).collect();
+    let n = numbers.len() as f64;
+    let (mean, square) = (numbers.iter().sum::<f64>() / n, numbers.iter().map(|x| x * x).sum::<f64>() / n);
+    assert!(
+        mean.abs() < 5.0 * (1.0 / 3.0 / n).sqrt()
+            && (square - 1.0 / 3.0).abs() < 5.0 * (4.0 / 45.0 / n).sqrt()
+    );
+    assert!(numbers.iter().all(|x| (-1.0..1.0).contains(x)));
+    let same = z.iter().zip(&later).enumerate().filter(|(i, (a, b))| i % columns >= k && a == b).count();
+    assert!(same < 5, "{same} numbers are the same in two steps");
+}

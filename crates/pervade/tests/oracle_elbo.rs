@@ -120,11 +120,17 @@ fn gradients_of_pretraining() {
 
 #[test]
 fn steps_of_adam() {
+    steps_with(0.9, "after");
+    steps_with(0.5, "after_beta1_half");
+}
+
+fn steps_with(beta1: f32, after: &str) {
     let oracle = Oracle::open("adam.safetensors");
-    let (start, gradients, after) = (oracle.f32("start"), oracle.f32("gradients"), oracle.f64("after"));
+    let (start, gradients, after) = (oracle.f32("start"), oracle.f32("gradients"), oracle.f64(after));
     let (cpu, p, restarts) = (Cpu::new(), start.len(), 2);
     let mut params = Params::zeros(&cpu, restarts, p).unwrap();
     params.values = start.repeat(restarts);
+    params.beta1 = beta1;
     for (step, (gradients, after)) in gradients.chunks(p).zip(after.chunks(p)).enumerate() {
         params.gradients = gradients.repeat(restarts);
         for (group, (range, learning_rate)) in [(0..50, 2e-3), (64..96, 1e-2)].into_iter().enumerate() {

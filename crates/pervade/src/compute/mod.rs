@@ -10,6 +10,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod host_simd;
+mod images;
 mod mapped;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
@@ -22,6 +23,7 @@ pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, Precision};
+pub use images::{Curve, NormSlots, Windows};
 pub use mapped::Mapped;
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::{Cuda, Precision};
@@ -138,14 +140,14 @@ impl Terms {
     }
 }
 
-/// Adam's running means: the share of the old value (Kingma and Ba, 2015).
-const BETA1: f32 = 0.9;
+/// Adam's running means: the share of the old value (Kingma and Ba, 2015). The first moment's is a field of
+/// [`Params`].
 const BETA2: f32 = 0.999;
 
 /// The learning rate over the first moment's bias correction, after `step` steps.
-fn step_size(step: u64, learning_rate: f32) -> f32 {
+fn step_size(step: u64, learning_rate: f32, beta1: f32) -> f32 {
     // Powers in double precision: at step 1e5 the single-precision one is off in the fourth digit.
-    (f64::from(learning_rate) / (1.0 - f64::from(BETA1).powf(step as f64))) as f32
+    (f64::from(learning_rate) / (1.0 - f64::from(beta1).powf(step as f64))) as f32
 }
 
 /// The inverse root of the second moment's bias correction, after `step` steps.
@@ -401,6 +403,77 @@ pub trait Device: Sync {
     fn sums(&self, restarts: usize, n_samples: usize) -> Result<Self::Sums>;
     /// The sums so far, one a restart; they start again at zero.
     fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
+
+    /// Every window of every image as a row, [places, k k C], zeros beyond the edges: with the layer that follows, a
+    /// convolution. The matrices' rows may be cut as they like: images lie one behind the other.
+    fn unfold(&self, windows: &Windows, x: &Matrix<Self::Buffer>, y: &mut Matrix<Self::Buffer>)
+    -> Result<()>;
+    /// The adjoint of `unfold`: every pixel becomes the sum of its places in the windows of `x`. With the layer
+    /// before it, a transposed convolution; and the gradient of `unfold`, as that is of this.
+    fn fold(&self, windows: &Windows, x: &Matrix<Self::Buffer>, y: &mut Matrix<Self::Buffer>) -> Result<()>;
+    /// Every number bent, in place.
+    fn bend(&self, curve: Curve, x: &mut Matrix<Self::Buffer>) -> Result<()>;
+    /// The gradient of `bend`, in place, from what it left in `y`.
+    fn bend_backward(
+        &self,
+        curve: Curve,
+        y: &Matrix<Self::Buffer>,
+        dy: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// y = gain (x - mean) / deviation + shift with mean and deviation of each column (Ioffe and Szegedy, 2015). The
+    /// rows fall into as many equal groups as `statistics`, [R, 4 groups, C], has room for, each by itself; what the
+    /// way back needs is left there. `y` may be cut into other rows than `x`.
+    fn batch_norm(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        statistics: &mut Matrix<Self::Buffer>,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// The same with the kept means and variances: a row's result does not depend on the others.
+    fn batch_norm_kept(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// dx of `batch_norm`; the sums that the gradients of gain and shift are made of are left in `statistics`.
+    fn batch_norm_backward_input(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        dy: &Matrix<Self::Buffer>,
+        statistics: &mut Matrix<Self::Buffer>,
+        dx: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Gradients of gain and shift, and with an update Adam's step by them; the kept means and variances move a tenth
+    /// of the way to the groups' average.
+    fn batch_norm_backward_weights(
+        &self,
+        params: &mut Params<Self::Buffer>,
+        layer: NormSlots,
+        statistics: &Matrix<Self::Buffer>,
+        update: Option<&AdamStep>,
+    ) -> Result<()>;
+    /// Draws codes: of the first `n_choices` columns of each row one is 1, the others 0; all further columns are
+    /// uniform in [-1, 1).
+    fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut Matrix<Self::Buffer>) -> Result<()>;
+    /// log q(code | output), for codes as `draw_codes` makes them; `sizes` are its choices and how many of the numbers count. The output's
+    /// first columns are logits of the choice, then come the numbers' means and, if there are as many columns more,
+    /// their log variances; else their variance is 1. Adds the choice's part to the sums' cluster term and the numbers'
+    /// part to the latent term, and replaces the output by the gradient of -`weight` log q, summed over rows and divided
+    /// by their number. Rows of the output beyond those of `codes` have no code, and a gradient of zero.
+    fn code_likelihood(
+        &self,
+        sizes: (usize, usize),
+        weight: f32,
+        codes: &Matrix<Self::Buffer>,
+        output: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
 
     /// Takes the latents of all rows, [N, J], for the operations below.
     fn points<'a>(&self, latents: &'a [f32], n_latent: usize) -> Result<Self::Points<'a>>;

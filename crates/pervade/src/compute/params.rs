@@ -140,7 +140,12 @@ pub struct Params<B> {
     pub restarts: usize,
     /// Numbers of one model, P.
     pub stride: usize,
+    /// Adam's share of the old value in the first moments.
+    pub beta1: f32,
 }
+
+/// What Adam's authors propose.
+const BETA1: f32 = 0.9;
 
 impl<B> Params<B> {
     /// Zeros for R models of P numbers.
@@ -153,6 +158,7 @@ impl<B> Params<B> {
             second_moments: zeros()?,
             restarts,
             stride,
+            beta1: BETA1,
         })
     }
 
@@ -168,6 +174,7 @@ impl<B> Params<B> {
             second_moments: none()?,
             restarts: 1,
             stride: values.len(),
+            beta1: BETA1,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! reference, then its speed.
 
 mod codes;
+mod images;
 mod operations;
 mod points;
 mod prior;
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
         AnyDevice::Cuda(cuda) => {
             checks.extend(points::against_cpu(&**cuda)?);
             checks.extend(steps::against_cpu(&**cuda)?);
+            checks.push(images::updates_against_cpu(&**cuda)?);
         }
     }
     let shape = StepArgs { batch: 100, columns: 784, restarts: 1, components: 10, seconds: args.seconds };
@@ -134,6 +136,7 @@ fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     checks.extend(prior::checks(device)?);
     checks.extend(soft_clusters::checks(device)?);
     checks.extend(codes::checks(device)?);
+    checks.extend(images::checks(device)?);
     checks.extend(points::checks(device)?);
     Ok(checks)
 }

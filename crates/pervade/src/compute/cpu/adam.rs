@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::product::{UsedNext, View, product_alone};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
-use crate::compute::{AdamStep, Affine, BETA1, BETA2, Params, inverse_root, step_size};
+use crate::compute::{AdamStep, Affine, BETA2, Params, inverse_root, step_size};
 
 /// Numbers a task takes: four streams of 64 KiB, so that a task's share fits the second-level cache.
 const CHUNK: usize = 16 * 1024;
@@ -22,31 +22,35 @@ pub(super) struct Rates {
     /// Inverse root of the second moment's bias correction.
     inverse_root: f32,
     epsilon: f32,
+    beta1: f32,
 }
 
 impl Rates {
-    pub(super) fn new(step: &AdamStep) -> Self {
+    pub(super) fn new(step: &AdamStep, beta1: f32) -> Self {
         Self {
-            step_size: step_size(step.step, step.learning_rate),
+            step_size: step_size(step.step, step.learning_rate, beta1),
             inverse_root: inverse_root(step.step),
             epsilon: step.epsilon,
+            beta1,
         }
     }
 }
 
 pub(super) fn adam(isa: Isa, params: &mut Params<Vec<f32>>, step: &AdamStep) {
     if step.learning_rate != 0.0 {
+        let rates = Rates::new(step, params.beta1);
         for restart in 0..params.restarts {
-            adam_range(isa, params, restart, step.range.clone(), Rates::new(step));
+            adam_range(isa, params, restart, step.range.clone(), rates);
         }
     }
 }
 
 /// The weight and bias of one layer, all restarts.
 pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
+    let rates = Rates::new(step, params.beta1);
     for restart in 0..params.restarts {
         for slot in [layer.weight, layer.bias] {
-            adam_range(isa, params, restart, slot.range(), Rates::new(step));
+            adam_range(isa, params, restart, slot.range(), rates);
         }
     }
 }
@@ -124,7 +128,7 @@ for_isa! {
     /// m, v and p after one gradient g.
     fn update(rates: Rates, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            *m = BETA1.mul_add(*m, (1.0 - BETA1) * g);
+            *m = rates.beta1.mul_add(*m, (1.0 - rates.beta1) * g);
             *v = BETA2.mul_add(*v, (1.0 - BETA2) * g * g);
             let root = v.sqrt().mul_add(rates.inverse_root, rates.epsilon);
             *p -= rates.step_size * *m / root;

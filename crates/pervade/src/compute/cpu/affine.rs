@@ -42,7 +42,7 @@ pub(super) fn backward_weights(
         let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns).transposed();
         let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
         let dy_view = View::new(dy_of, dy.rows, dy.columns);
-        let (weight, rates) = (layer.weight.range(), update.map(Rates::new));
+        let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::new(step, params.beta1)));
         let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
         let d_bias = &mut d_bias[..layer.bias.columns];
         // The sums are short work for one thread while another begins with the product.

@@ -7,7 +7,7 @@ use super::simd::{Isa, for_isa};
 use super::{CpuSums, Draw, Likelihood, M};
 use crate::compute::{DECODER_LOG_VARIANCE_LIMIT, LOG_VARIANCE_LIMIT};
 
-const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
+pub(super) const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
 
 /// Sums are kept in this many lanes, so that they vectorise without a change of order.
 const LANES: usize = 16;

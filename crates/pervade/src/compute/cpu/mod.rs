@@ -6,9 +6,13 @@
 mod adam;
 mod affine;
 mod batch;
+mod batch_norm;
 pub(crate) mod block;
 mod codes;
+mod curves;
+mod drawn_codes;
 mod heads;
+mod images;
 pub mod math;
 pub(crate) mod neighbours;
 mod pages;
@@ -332,6 +336,84 @@ impl Device for Cpu {
     fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {
         let fresh = vec![Terms::default(); sums.totals.len()];
         Ok(std::mem::replace(&mut sums.totals, fresh))
+    }
+
+    fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
+        images::unfold(windows, x, y);
+        Ok(())
+    }
+
+    fn fold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
+        images::fold(windows, x, y);
+        Ok(())
+    }
+
+    fn bend(&self, curve: Curve, x: &mut M) -> Result<()> {
+        curves::bend(self.isa, curve, x);
+        Ok(())
+    }
+
+    fn bend_backward(&self, curve: Curve, y: &M, dy: &mut M) -> Result<()> {
+        curves::bend_backward(self.isa, curve, y, dy);
+        Ok(())
+    }
+
+    fn batch_norm(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: NormSlots,
+        x: &M,
+        statistics: &mut M,
+        y: &mut M,
+    ) -> Result<()> {
+        batch_norm::forward(params, layer, x, statistics, y);
+        Ok(())
+    }
+
+    fn batch_norm_kept(&self, params: &Params<Vec<f32>>, layer: NormSlots, x: &M, y: &mut M) -> Result<()> {
+        batch_norm::forward_kept(params, layer, x, y);
+        Ok(())
+    }
+
+    fn batch_norm_backward_input(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: NormSlots,
+        x: &M,
+        dy: &M,
+        statistics: &mut M,
+        dx: &mut M,
+    ) -> Result<()> {
+        batch_norm::backward_input(params, layer, x, dy, statistics, dx);
+        Ok(())
+    }
+
+    fn batch_norm_backward_weights(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        layer: NormSlots,
+        statistics: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        batch_norm::backward_weights(self.isa, params, layer, statistics, update);
+        Ok(())
+    }
+
+    fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut M) -> Result<()> {
+        drawn_codes::draw_codes(draw, n_choices, z);
+        Ok(())
+    }
+
+    fn code_likelihood(
+        &self,
+        sizes: (usize, usize),
+        weight: f32,
+        codes: &M,
+        output: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        drawn_codes::code_likelihood(sizes, weight, codes, output, sums);
+        Ok(())
     }
 
     fn points<'a>(&self, latents: &'a [f32], n_latent: usize) -> Result<CpuPoints<'a>> {

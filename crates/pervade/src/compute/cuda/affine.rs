@@ -49,6 +49,7 @@ struct Product {
     step_size: f32,
     inverse_root: f32,
     epsilon: f32,
+    beta1: f32,
 }
 
 /// A kernel with its tile of C, its threads and its shared memory in bytes (see `kernels/product.cu`).
@@ -197,9 +198,10 @@ impl Cuda {
             p.epilogue = Epilogue::Adam;
             p.group = step.group as u32;
             p.clock = clock;
-            p.step_size = step_size(step.step, step.learning_rate);
+            p.step_size = step_size(step.step, step.learning_rate, params.beta1);
             p.inverse_root = inverse_root(step.step);
             p.epsilon = step.epsilon;
+            p.beta1 = params.beta1;
             [p.m, p.sums_m] = [w, b].map(|at| params.first_moments.address(at));
             [p.v, p.sums_v] = [w, b].map(|at| params.second_moments.address(at));
         }

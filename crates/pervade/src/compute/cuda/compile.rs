@@ -11,10 +11,13 @@ use super::driver::failed;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 12] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
+    ("images.cu", include_str!("kernels/images.cu")),
+    ("batch_norm.cu", include_str!("kernels/batch_norm.cu")),
+    ("drawn_codes.cu", include_str!("kernels/drawn_codes.cu")),
     ("prior.cu", include_str!("kernels/prior.cu")),
     ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
     ("codes.cu", include_str!("kernels/codes.cu")),

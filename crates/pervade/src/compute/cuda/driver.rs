@@ -32,12 +32,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn at(tick: &Tick) -> Self {
+    pub(super) fn at(tick: &Tick, beta1: f32) -> Self {
         Self {
             epoch: tick.epoch,
             first: tick.first,
             draw: tick.draw,
-            step_size: tick.learning_rates.map(|rate| step_size(tick.adam, rate)),
+            step_size: tick.learning_rates.map(|rate| step_size(tick.adam, rate, beta1)),
             inverse_root: inverse_root(tick.adam),
             unused: 0.0,
         }
@@ -131,6 +131,17 @@ kernels! {
     Dropout = "dropout",
     Likelihood = "likelihood",
     Adam = "adam",
+    Unfold = "unfold",
+    Fold = "fold",
+    Bend = "bend",
+    BendBackward = "bend_backward",
+    NormStatistics = "norm_statistics",
+    NormApply = "norm_apply",
+    NormSums = "norm_sums",
+    NormBackward = "norm_backward",
+    NormWeights = "norm_weights",
+    DrawCodes = "draw_codes",
+    CodeLikelihood = "code_likelihood",
     PriorTables = "prior_tables",
     LogJoint = "log_joint",
     PriorRows = "prior_rows",

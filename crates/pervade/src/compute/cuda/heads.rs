@@ -32,7 +32,7 @@ const THREADS: u32 = 128;
 
 impl Cuda {
     /// The clock's address and the draw's number relative to it.
-    fn drawn(&self, draw: Draw<'_>) -> (Keys, u64, u64) {
+    pub(super) fn drawn(&self, draw: Draw<'_>) -> (Keys, u64, u64) {
         let (clock, tick) = self.clock();
         (Keys::new(draw.keys), clock, draw.step.wrapping_sub(tick.draw))
     }
@@ -143,9 +143,10 @@ impl Cuda {
             range.len().into(),
             clock.into(),
             step.group.into(),
-            step_size(step.step, step.learning_rate).into(),
+            step_size(step.step, step.learning_rate, params.beta1).into(),
             inverse_root(step.step).into(),
             step.epsilon.into(),
+            params.beta1.into(),
         ];
         self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())
     }

@@ -6,10 +6,13 @@
 
 mod affine;
 mod batch;
+mod batch_norm;
 mod codes;
 mod compile;
+mod drawn_codes;
 mod driver;
 mod heads;
+mod images;
 mod mixture;
 mod neighbours;
 mod points;
@@ -253,7 +256,7 @@ impl Device for Cuda {
             }
             recording.epoch = Some(tick.epoch);
         }
-        self.driver.set_clock(Clock::at(tick))?;
+        self.driver.set_clock(Clock::at(tick, params.beta1))?;
         recording.graph.as_ref().map_or(Ok(()), Driver::replay)
     }
 
@@ -452,6 +455,74 @@ impl Device for Cuda {
             entropy: total(restart, 3),
         });
         Ok(terms.collect())
+    }
+
+    fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
+        self.unfold_images(windows, x, y)
+    }
+
+    fn fold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
+        self.fold_images(windows, x, y)
+    }
+
+    fn bend(&self, curve: Curve, x: &mut M) -> Result<()> {
+        self.bend_numbers(curve, x)
+    }
+
+    fn bend_backward(&self, curve: Curve, y: &M, dy: &mut M) -> Result<()> {
+        self.bend_numbers_backward(curve, y, dy)
+    }
+
+    fn batch_norm(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: NormSlots,
+        x: &M,
+        statistics: &mut M,
+        y: &mut M,
+    ) -> Result<()> {
+        self.normalise(params, layer, x, statistics, y)
+    }
+
+    fn batch_norm_kept(&self, params: &Params<CudaBuffer>, layer: NormSlots, x: &M, y: &mut M) -> Result<()> {
+        self.normalise_kept(params, layer, x, y)
+    }
+
+    fn batch_norm_backward_input(
+        &self,
+        params: &Params<CudaBuffer>,
+        layer: NormSlots,
+        x: &M,
+        dy: &M,
+        statistics: &mut M,
+        dx: &mut M,
+    ) -> Result<()> {
+        self.normalise_backward_input(params, layer, x, dy, statistics, dx)
+    }
+
+    fn batch_norm_backward_weights(
+        &self,
+        params: &mut Params<CudaBuffer>,
+        layer: NormSlots,
+        statistics: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        self.normalise_backward_weights(params, layer, statistics, update)
+    }
+
+    fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut M) -> Result<()> {
+        self.draw_code_rows(draw, n_choices, z)
+    }
+
+    fn code_likelihood(
+        &self,
+        sizes: (usize, usize),
+        weight: f32,
+        codes: &M,
+        output: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        self.code_log_likelihood(sizes, weight, codes, output, sums)
     }
 
     fn points(&self, latents: &[f32], n_latent: usize) -> Result<CudaPoints> {

@@ -9,7 +9,6 @@ typedef unsigned long long u64;
 #define LOG_VARIANCE_LIMIT 20.0f
 #define DECODER_LOG_VARIANCE_LIMIT 10.0f
 #define LEAST __int_as_float(0xff800000)  // minus infinity
-#define BETA1 0.9f
 #define BETA2 0.999f
 
 // What changes from step to step. A recorded step reads it from here; without a recording the pointer
@@ -127,9 +126,9 @@ __device__ float block_max(float x) {
 }
 
 // m, v and p after one gradient g (Kingma and Ba, 2015).
-__device__ __forceinline__ void adam_update(float g, float step_size, float inverse_root, float epsilon, float *p,
-                                            float *m, float *v) {
-    float first = fmaf(BETA1, *m, (1.0f - BETA1) * g);
+__device__ __forceinline__ void adam_update(float g, float step_size, float inverse_root, float epsilon, float beta1,
+                                            float *p, float *m, float *v) {
+    float first = fmaf(beta1, *m, (1.0f - beta1) * g);
     float second = fmaf(BETA2, *v, (1.0f - BETA2) * g * g);
     *m = first;
     *v = second;

@@ -104,10 +104,10 @@ extern "C" __global__ void likelihood(Families families, const float *x, float *
 }
 
 extern "C" __global__ void adam(float *p, const float *g, float *m, float *v, u64 stride, u64 n, const Clock *clock,
-                                u32 group, float step_size, float inverse_root, float epsilon) {
+                                u32 group, float step_size, float inverse_root, float epsilon, float beta1) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     i += blockIdx.y * stride;
     if (clock) step_size = clock->step_size[group], inverse_root = clock->inverse_root;
-    adam_update(g[i], step_size, inverse_root, epsilon, p + i, m + i, v + i);
+    adam_update(g[i], step_size, inverse_root, epsilon, beta1, p + i, m + i, v + i);
 }

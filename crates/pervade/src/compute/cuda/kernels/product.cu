@@ -26,7 +26,7 @@ struct Product {
     u32 a_wide, b_wide, c_wide;  // whether 16 bytes can be copied at a time
     u32 epilogue, group, unused;
     const Clock *clock;
-    float step_size, inverse_root, epsilon;
+    float step_size, inverse_root, epsilon, beta1;
 };
 
 // Asks for V numbers, or for zeros.
@@ -212,7 +212,7 @@ struct Tile {
                 for (int e = 0; e < V; e++) {
                     float &o = x[i].x[e], &other = y[i].x[e];
                     if (p.epilogue == ADAM) {
-                        adam_update(o, step_size, inverse_root, p.epsilon, &other, &m[i].x[e], &v[i].x[e]);
+                        adam_update(o, step_size, inverse_root, p.epsilon, p.beta1, &other, &m[i].x[e], &v[i].x[e]);
                         o = other;
                     } else if (p.epilogue == MASK) {
                         o = other > 0.0f ? o : 0.0f;
@@ -250,7 +250,7 @@ struct Tile {
         if (p.epilogue == ADAM) {
             float step_size = p.clock ? p.clock->step_size[p.group] : p.step_size;
             float inverse_root = p.clock ? p.clock->inverse_root : p.inverse_root;
-            adam_update(sum, step_size, inverse_root, p.epsilon, p.sums + at, p.sums_m + at, p.sums_v + at);
+            adam_update(sum, step_size, inverse_root, p.epsilon, p.beta1, p.sums + at, p.sums_m + at, p.sums_v + at);
         } else {
             p.sums[at] = sum;
         }

@@ -1,0 +1,158 @@
+//! InfoGAN on made images: it trains, its clusters are told apart, new rows look like the data, nothing depends on
+//! threads, and rows that are no images are refused.
+
+use pervade::compute::Cpu;
+use pervade::data::Dataset;
+use pervade::seed::{Key, Stream};
+use pervade::train::{Control, Event, Observer, Silent};
+use pervade::{Clusterer, Error};
+use pervade_rivals::{InfoGan, Networks, method};
+
+const SIDE: usize = 8;
+
+/// Bright bars across or down the image, at one of six places, on a dark ground; and which of the two.
+fn bars(n_rows: usize) -> (Dataset<'static>, Vec<u32>) {
+    let key = Key::new(6, Stream::Generate, 0);
+    let labels: Vec<u32> = (0..n_rows).map(|row| (2.0 * key.uniform(row as u64, 0, 1)) as u32).collect();
+    let value = |place: usize| {
+        let (row, i, j) = (place / 64, place / SIDE % SIDE, place % SIDE);
+        let bar = 1 + (6.0 * key.uniform(row as u64, 0, 2)) as usize;
+        let along = if labels[row] == 0 { i } else { j };
+        let noise = key.uniform(row as u64, (place % 64) as u32, 3);
+        ((if along == bar { 200.0 } else { 0.0 }) + 40.0 * noise) as u8
+    };
+    let pixels: Vec<f32> = (0..n_rows * 64).map(|place| f32::from(value(place))).collect();
+    (Dataset::from_rows(n_rows, 64, pixels).unwrap(), labels)
+}
+
+fn small(n_clusters: usize, epochs: usize) -> InfoGan {
+    InfoGan {
+        n_clusters,
+        n_noise: 8,
+        channels: [16, 24],
+        width: 96,
+        recognition: 32,
+        batch: 64,
+        updates: 50,
+        epochs,
+        learning_rates: [1e-3, 2e-3], // few updates must do
+        ..InfoGan::default()
+    }
+}
+
+/// Log likelihoods of the verdicts and of the choice, an epoch.
+struct Told(Vec<[f64; 2]>);
+
+impl Observer for Told {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        if let Event::Trained(_, entry) = event {
+            self.0.push([entry.terms.reconstruction, entry.terms.cluster]);
+        }
+        Control::Continue
+    }
+}
+
+/// Mean over rows of each pixel.
+fn mean_image(rows: &[f32]) -> Vec<f32> {
+    let n = (rows.len() / 64) as f32;
+    (0..64).map(|pixel| rows.iter().skip(pixel).step_by(64).sum::<f32>() / n).collect()
+}
+
+#[test]
+fn it_learns_to_make_images_whose_choice_can_be_read() {
+    let (data, _) = bars(500);
+    let (cpu, mut told) = (Cpu::new(), Told(Vec::new()));
+    let clustering = small(4, 8).cluster(&data, &cpu, 1, &mut told).unwrap();
+    assert_eq!((clustering.n_clusters(), told.0.len()), (4, 8));
+    assert!(told.0.iter().flatten().all(|x| x.is_finite()), "{:?}", told.0);
+    // Guessing one of four would be -1.39.
+    assert!(told.0[7][1] > -0.3 && told.0[7][1] > told.0[0][1], "choices are read: {:?}", told.0);
+    let clusters = clustering.assign(&cpu, &data).unwrap();
+    assert!(clusters.len() == 500 && clusters.iter().all(|&c| c < 4));
+    assert!(clustering.embed(&cpu, &data).unwrap().is_none());
+
+    let (low, high) = data.range();
+    let made: Vec<Vec<f32>> =
+        (0..4).map(|cluster| clustering.generate(&cpu, cluster, 300, 2).unwrap().unwrap()).collect();
+    for (cluster, rows) in made.iter().enumerate() {
+        assert_eq!(rows.len(), 300 * 64);
+        let inside = |&x: &f32| f64::from(x) >= low - 1e-3 && f64::from(x) <= high + 1e-3;
+        assert!(rows.iter().all(inside), "rows in the range of the data");
+        // A row made for a choice is read as that choice, by networks that go by their kept statistics.
+        let read = clustering.assign(&cpu, &Dataset::from_rows(300, 64, rows.clone()).unwrap()).unwrap();
+        let found = read.iter().filter(|&&c| c as usize == cluster).count();
+        assert!(found > 240, "{found} of 300 made of {cluster} are read as such");
+        // Less than a block, more than a block, and the same numbers either way.
+        assert_eq!(clustering.generate(&cpu, cluster, 5, 2).unwrap().unwrap(), rows[..5 * 64]);
+        assert_ne!(clustering.generate(&cpu, cluster, 5, 3).unwrap().unwrap(), rows[..5 * 64]);
+    }
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        let (a, b) = (mean_image(&made[a]), mean_image(&made[b]));
+        let apart = a.iter().zip(&b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+        assert!(apart > 20.0, "choices make different images: {apart}");
+    }
+    // An untrained network makes grey images, 120; the data are at 45: a bar of eight, and noise.
+    let mean = made.concat().iter().sum::<f32>() / (4.0 * 300.0 * 64.0);
+    assert!((25.0..65.0).contains(&mean), "made images are about as bright as the data: {mean}");
+}
+
+#[test]
+fn neither_threads_nor_repetition_show_and_the_seed_does() {
+    let (data, _) = bars(200);
+    let cpu = Cpu::new();
+    let results = |threads: usize, seed: u64| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let method = InfoGan { updates: 5, ..small(3, 2) };
+            let clustering = method.cluster(&data, &cpu, seed, &mut Silent).unwrap();
+            let rows = clustering.generate(&cpu, 1, 10, 0).unwrap().unwrap();
+            (clustering.assign(&cpu, &data).unwrap(), rows)
+        })
+    };
+    let one = results(1, 3);
+    assert!(one == results(2, 3) && one == results(5, 3), "depends on the threads");
+    assert!(one.1 != results(1, 4).1, "ignores its seed");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let cpu = Cpu::new();
+    let refused = |method: InfoGan, n_rows: usize, columns: usize| {
+        let values = (0..n_rows * columns).map(|i| (i % 17) as f32).collect();
+        let data = Dataset::from_rows(n_rows, columns, values).unwrap();
+        let error = method.cluster(&data, &cpu, 0, &mut Silent).err().expect("refused");
+        error.to_string()
+    };
+    for columns in [63, 36, 25, 8] {
+        let error = refused(small(2, 1), 20, columns);
+        assert!(error.contains("multiple of 4") && error.contains(&format!("{columns} columns")), "{error}");
+    }
+    assert!(refused(small(21, 1), 20, 64).contains("21"));
+    assert!(refused(small(1, 1), 20, 64).contains("clusters"));
+    assert!(refused(InfoGan { batch: 1, ..small(2, 1) }, 20, 64).contains("batch"));
+    let (data, _) = bars(50);
+    let clustering = InfoGan { updates: 2, ..small(2, 1) }.cluster(&data, &cpu, 0, &mut Silent).unwrap();
+    assert!(clustering.generate(&cpu, 2, 1, 0).is_err(), "no such cluster");
+    assert_eq!(clustering.generate(&cpu, 1, 0, 0).unwrap().unwrap(), [0.0f32; 0]);
+    let narrow = Dataset::from_rows(2, 2, vec![0.0, 1.0, 2.0, 3.0]).unwrap();
+    assert!(clustering.assign(&cpu, &narrow).is_err());
+}
+
+/// Says stop at the third step.
+struct Impatient;
+
+impl Observer for Impatient {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        if matches!(event, Event::Steps { done: 3 }) { Control::Stop } else { Control::Continue }
+    }
+}
+
+#[test]
+fn it_is_in_the_list_and_a_listener_can_stop_it() {
+    let (data, _) = bars(60);
+    let networks = Networks { epochs: Some(1), ..Networks::default() };
+    let method = method::<Cpu>("infogan").expect("in the list").with_networks(3, &networks);
+    assert_eq!(method.name(), "infogan");
+    let error = method.cluster(&data, &Cpu::new(), 0, &mut Impatient).err().expect("stopped");
+    assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+}
