@@ -20,6 +20,7 @@ mod aae;
 mod adversarial;
 mod ae_gmm;
 mod dec;
+mod dlgmm;
 mod eigen;
 mod gmm;
 mod kmeans;
@@ -27,9 +28,11 @@ mod latents;
 mod ldmgi;
 mod nearest;
 mod rows;
+mod sb_vae;
 mod small;
 mod sparse;
 mod spectral;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod vae;
@@ -38,9 +41,11 @@ mod vae_gmm;
 pub use aae::Aae;
 pub use ae_gmm::AeGmm;
 pub use dec::Dec;
+pub use dlgmm::Dlgmm;
 pub use gmm::{Covariance, Gmm};
 pub use kmeans::KMeans;
 pub use ldmgi::Ldmgi;
+pub use sb_vae::SbVae;
 pub use spectral::Spectral;
 pub use vae::Vae;
 pub use vae_gmm::VaeGmm;
@@ -162,11 +167,29 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
 /// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
 /// other tables of the paper.
 pub fn others<D: Device>() -> Vec<Method<D>> {
-    vec![Method {
-        name: "vae",
-        about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
-        build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
-    }]
+    vec![
+        Method {
+            name: "vae",
+            about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
+            build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
+        },
+        Method {
+            name: "sb-vae",
+            about: "a variational auto-encoder of stick-breaking weights (Nalisnick and Smyth, 2017)",
+            build: |_, networks| {
+                let method = SbVae::default();
+                Box::new(SbVae { settings: networks.of(method.settings.clone()), ..method })
+            },
+        },
+        Method {
+            name: "dlgmm",
+            about: "a variational auto-encoder whose posterior is a mixture (Nalisnick, Hertel and Smyth, 2016)",
+            build: |_, networks| {
+                let method = Dlgmm::default();
+                Box::new(Dlgmm { settings: networks.of(method.settings.clone()), ..method })
+            },
+        },
+    ]
 }
 
 /// The method of that name.
