@@ -81,7 +81,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let names = ["likelihood by shares", "components", "shares", "drawn weights"];
     for (part, name) in names.into_iter().enumerate() {
         let range = starts[part]..starts[part + 1];
-        let name = format!("mixture as posterior, gradient: {name}");
+        let name = format!("posterior's gradient: {name}");
         checks.push(Check::new(name, 1e-5, &gradients[range.clone()], &wanted[range]));
     }
     Ok(checks)
