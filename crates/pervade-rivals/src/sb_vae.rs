@@ -13,7 +13,8 @@
 //! nears 0 while a < 1, and fractions behind the first few, which the decoder hardly sees, go there. 250 epochs instead
 //! of up to 2000 with early stopping.
 //! Expected on MNIST: nearest neighbours err in 9.34, 8.65 and 8.90 % of the test rows (k = 3, 5, 10) in the authors'
-//! paper, in 7.64, 7.25 and 7.31 % in Jiang et al.
+//! paper, in 7.64, 7.25 and 7.31 % in Jiang et al. Sticks learn slowly: after 3,000 steps at 1e-3 on 5,000 rows with a
+//! hidden layer of 200 it was 24 %, with the ELBO still rising by 6 nats in ten epochs.
 
 use pervade::compute::{Device, Draw, MOST_STICKS, Matrix, Params, Pick, StickPrior, Tick};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
