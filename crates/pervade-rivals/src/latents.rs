@@ -38,10 +38,16 @@ impl Trained {
         })
     }
 
-    /// Latent means of all rows: [N, J].
-    pub(crate) fn latents<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+    /// A run of these networks over rows.
+    pub(crate) fn run<'a, D: Device>(&'a self, device: &'a D, data: &'a Dataset<'a>) -> Result<Run<'a, D>> {
         self.settings.preparation.check_columns(data)?;
         let run = Run::new(device, data, &self.settings)?;
+        Ok(Run { architecture: self.architecture.clone(), ..run })
+    }
+
+    /// Latent means of all rows: [N, J].
+    pub(crate) fn latents<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        let run = self.run(device, data)?;
         Ok(latents(&run, &Params::fixed(device, &self.values)?)?.swap_remove(0))
     }
 

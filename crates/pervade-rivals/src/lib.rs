@@ -20,6 +20,7 @@ mod aae;
 mod adversarial;
 mod ae_gmm;
 mod dec;
+mod dlgmm;
 mod eigen;
 mod gmm;
 mod infogan;
@@ -29,9 +30,11 @@ mod ldmgi;
 mod nearest;
 mod pieces;
 mod rows;
+mod sb_vae;
 mod small;
 mod sparse;
 mod spectral;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod vae;
@@ -40,10 +43,12 @@ mod vae_gmm;
 pub use aae::Aae;
 pub use ae_gmm::AeGmm;
 pub use dec::Dec;
+pub use dlgmm::Dlgmm;
 pub use gmm::{Covariance, Gmm};
 pub use infogan::InfoGan;
 pub use kmeans::KMeans;
 pub use ldmgi::Ldmgi;
+pub use sb_vae::SbVae;
 pub use spectral::Spectral;
 pub use vae::Vae;
 pub use vae_gmm::VaeGmm;
@@ -178,6 +183,22 @@ pub fn others<D: Device>() -> Vec<Method<D>> {
                 let method = InfoGan::default();
                 let epochs = networks.epochs.unwrap_or(method.epochs);
                 Box::new(InfoGan { n_clusters, epochs, ..method })
+            },
+        },
+        Method {
+            name: "sb-vae",
+            about: "a variational auto-encoder of stick-breaking weights (Nalisnick and Smyth, 2017)",
+            build: |_, networks| {
+                let method = SbVae::default();
+                Box::new(SbVae { settings: networks.of(method.settings.clone()), ..method })
+            },
+        },
+        Method {
+            name: "dlgmm",
+            about: "a variational auto-encoder whose posterior is a mixture (Nalisnick, Hertel and Smyth, 2016)",
+            build: |_, networks| {
+                let method = Dlgmm::default();
+                Box::new(Dlgmm { settings: networks.of(method.settings.clone()), ..method })
             },
         },
     ]

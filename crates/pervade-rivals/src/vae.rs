@@ -8,7 +8,8 @@
 //! From random weights a mixture on the latents of MNIST finds less: 0.51 after 150 epochs where the trained start gave
 //! 0.66 after 60 (one seed each).
 //! Expected on MNIST: nearest neighbours of 50 latents err in 28.4, 21.0 and 15.3 % of the test rows (k = 3, 5, 10) in
-//! Nalisnick and Smyth (2017), with one hidden layer; ten latents keep more of their neighbours.
+//! Nalisnick and Smyth (2017), with one hidden layer. Tried: 5,000 rows and 2,000 test rows, ten latents, a hidden layer
+//! of 200, 30 epochs at 1e-3: 11.9, 11.4 and 11.0 %, where the pixels themselves err in 9.5, 10.0 and 11.3 %.
 
 use pervade::compute::{Device, Gamma};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};

@@ -312,6 +312,126 @@ fn columns_side_by_side() {
         if inside { x.data[(restart * 3 + row - 4) * 5 + column - 1] } else { 0.0 }
     };
     assert!((0..y.data.len()).all(|place| y.data[place] == wanted(place)));
+    let mut z = zeros(2, 2, 4);
+    CPU().copy_block(&y, 4..6, 2..5, &mut z, [0, 1]).unwrap();
+    let wanted = |place: usize| {
+        let (restart, row, column) = (place / 8, place / 4 % 2, place % 4);
+        if column > 0 { x.data[(restart * 3 + row) * 5 + column] } else { 0.0 }
+    };
+    assert!((0..z.data.len()).all(|place| z.data[place] == wanted(place)));
+}
+
+/// Weights of a stick and their gradient: drawn, and at the fractions' means.
+#[test]
+fn sticks() {
+    let (r, b, j) = (2, 3, 6);
+    let mut head = matrix(r, b, 2 * j, random(r * b * 2 * j, 30).iter().map(|x| 2.0 * x).collect());
+    let (keys, w) = (keys(Stream::Latent, r), random_matrix(r, b, j, 31));
+    for draw in [None, Some(Draw { keys: &keys, step: 1 << 35 })] {
+        let forward = |v: &[f32]| {
+            let mut weights = zeros(r, b, j);
+            CPU().stick_breaking(draw, &matrix(r, b, 2 * j, v.to_vec()), &mut weights).unwrap();
+            weights
+        };
+        for weights in forward(&head.data).data.chunks(j) {
+            assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-6 && weights.iter().all(|&w| w > 0.0));
+        }
+        let mut d_head = matrix(r, b, 2 * j, vec![0.25; r * b * 2 * j]);
+        CPU().stick_breaking_backward(draw, &head, &w, &mut d_head).unwrap();
+        // The share is added to what is there.
+        let share: Floats = d_head.data.iter().map(|d| d - 0.25).collect();
+        let loss = |v: &[f32]| weighted(&w.data, &forward(v).data);
+        check(&format!("sticks, {}", draw.is_some()), CURVED, &head.data, &share, loss);
+    }
+    // Far beyond the parameters' bounds weights and gradients are numbers, and no gradient passes.
+    head.data.iter_mut().enumerate().for_each(|(i, x)| *x = if i % 3 == 0 { -200.0 } else { 1e5 });
+    for draw in [None, Some(Draw { keys: &keys, step: 4 })] {
+        let (mut weights, mut d_head) = (zeros(r, b, j), zeros(r, b, 2 * j));
+        CPU().stick_breaking(draw, &head, &mut weights).unwrap();
+        CPU().stick_breaking_backward(draw, &head, &w, &mut d_head).unwrap();
+        assert!(weights.data.iter().all(|w| w.is_finite()) && d_head.data.iter().all(|&d| d == 0.0));
+    }
+}
+
+#[test]
+fn prior_of_sticks() {
+    let (r, b, j) = (2, 3, 5);
+    let head = matrix(r, b, 2 * j, random(r * b * 2 * j, 32).iter().map(|x| 2.0 * x).collect());
+    let priors = [StickPrior::Falling { concentration: 5.0 }, StickPrior::Dirichlet { concentration: 0.7 }];
+    for prior in priors {
+        let run = |v: &[f32]| {
+            let (mut d_head, mut sums) = (random_matrix(r, b, 2 * j, 33), CPU().sums(r, b).unwrap());
+            CPU().stick_prior(prior, &matrix(r, b, 2 * j, v.to_vec()), &mut d_head, &mut sums).unwrap();
+            let terms = CPU().take_sums(&mut sums).unwrap();
+            (-terms.iter().map(Terms::elbo).sum::<f64>() / b as f64, d_head.data)
+        };
+        check(&format!("{prior:?}"), CURVED, &head.data, &run(&head.data).1, |v| run(v).0);
+    }
+}
+
+#[test]
+fn likelihoods_by_shares() {
+    let (r, b, d, samples) = (2, 3, 19, 4);
+    let x = matrix(r, b, d, random(r * b * d, 34).iter().map(|x| 0.5 + 0.5 * x).collect());
+    let shares = matrix(r, b, samples, random(r * b * samples, 35).iter().map(|x| x.abs()).collect());
+    let families = [Likelihood::Bernoulli, Likelihood::GaussianFixed { variance: 0.7 }];
+    let at = random(r * samples * b * d, 36);
+    let run = |at: &[f32], shares: &[f32]| {
+        let (mut output, mut d_shares) = (matrix(r, samples * b, d, at.to_vec()), zeros(r, b, samples));
+        d_shares.data.fill(0.5);
+        let (shares, mut sums) =
+            (matrix(r, b, samples, shares.to_vec()), CPU().sums(r, samples * b).unwrap());
+        CPU().shared_likelihood(&families, &x, &shares, &mut output, &mut d_shares, &mut sums).unwrap();
+        let terms = CPU().take_sums(&mut sums).unwrap();
+        // The share is added to what is there.
+        d_shares.data.iter_mut().for_each(|d| *d -= 0.5);
+        (-terms.iter().map(Terms::elbo).sum::<f64>() / b as f64, output.data, d_shares.data)
+    };
+    let (_, d_output, d_shares) = run(&at, &shares.data);
+    check("output", CURVED, &at, &d_output, |v| run(v, &shares.data).0);
+    check("shares", CURVED, &shares.data, &d_shares, |v| run(&at, v).0);
+}
+
+#[test]
+fn mixtures_as_posteriors() {
+    let (r, b, k, j) = (2, 3, 4, 3);
+    let (head, noise) = (random_matrix(r, k * b, 2 * j, 37), random(r * k * b * j, 38));
+    let weights = |salt: u32| -> Floats {
+        let raw = random(r * b * k, salt);
+        let row = |raw: &[f32]| raw.iter().map(|x| (0.1 + x.abs()) / 3.0).collect::<Floats>();
+        raw.chunks(k).flat_map(row).collect()
+    };
+    let (shares, drawn) = (weights(39), weights(40));
+    // z moves with its component: the noise stays.
+    let z = |head: &[f32]| -> Floats {
+        let value = |i: usize| {
+            let (mean, log_variance) = (head[i / j * 2 * j + i % j], head[i / j * 2 * j + j + i % j]);
+            mean + (0.5 * log_variance).exp() * noise[i]
+        };
+        (0..noise.len()).map(value).collect()
+    };
+    let run = |head: &[f32], shares: &[f32], drawn: &[f32]| {
+        let z = matrix(r, k * b, j, z(head));
+        let head = matrix(r, k * b, 2 * j, head.to_vec());
+        let [shares, drawn] = [shares, drawn].map(|weights| matrix(r, b, k, weights.to_vec()));
+        let mut sums = CPU().sums(r, k * b).unwrap();
+        let mut d_head = random_matrix(r, k * b, 2 * j, 1);
+        let (mut d_shares, mut d_drawn) = (random_matrix(r, b, k, 2), random_matrix(r, b, k, 3));
+        let posterior = PosteriorMixture { head: &head, z: &z, shares: &shares, drawn: &drawn };
+        CPU().posterior_mixture(0.5, posterior, &mut d_head, &mut d_shares, &mut d_drawn, &mut sums).unwrap();
+        let terms = CPU().take_sums(&mut sums).unwrap();
+        let loss = -terms.iter().map(Terms::elbo).sum::<f64>() / b as f64;
+        (loss, d_head.data, d_shares.data, d_drawn.data)
+    };
+    let (_, d_head, d_shares, d_drawn) = run(&head.data, &shares, &drawn);
+    check("components", CURVED, &head.data, &d_head, |v| run(v, &shares, &drawn).0);
+    check("shares", CURVED, &shares, &d_shares, |v| run(&head.data, v, &drawn).0);
+    check("drawn weights", CURVED, &drawn, &d_drawn, |v| run(&head.data, &shares, v).0);
+    // A component without weight has none of the entropy, and no gradient that is not a number.
+    let mut none = drawn.clone();
+    none[0] = 0.0;
+    let (loss, .., d_drawn) = run(&head.data, &shares, &none);
+    assert!(loss.is_finite() && d_drawn[0] == 0.0 && d_drawn.iter().all(|d| d.is_finite()));
 }
 
 /// Small networks on `data`, standing in for any likelihood and gamma.

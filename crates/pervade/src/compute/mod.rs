@@ -15,6 +15,7 @@ mod mapped;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
 mod params;
+mod sticks;
 
 use std::ops::Range;
 
@@ -28,6 +29,8 @@ pub use mapped::Mapped;
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::{Cuda, Precision};
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
+pub(crate) use sticks::{DRAWN_FRACTION, KUMARASWAMY_LIMITS, SERIES_TERMS};
+pub use sticks::{MOST_STICKS, PosteriorMixture, StickPrior};
 
 use crate::Result;
 use crate::data::{Dataset, Preparation};
@@ -395,6 +398,67 @@ pub trait Device: Sync {
         from: Range<usize>,
         y: &mut Matrix<Self::Buffer>,
         to: [usize; 2],
+    ) -> Result<()> {
+        self.copy_block(x, 0..x.rows, from, y, to)
+    }
+    /// Copies these rows and columns of `x` to rows `to[0]..` and columns `to[1]..` of `y`.
+    fn copy_block(
+        &self,
+        x: &Matrix<Self::Buffer>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        y: &mut Matrix<Self::Buffer>,
+        to: [usize; 2],
+    ) -> Result<()>;
+    /// Weights that sum to one, [R, B, J], by breaking a stick J - 1 times (Nalisnick and Smyth, 2017). The head,
+    /// [R, B, 2J], is J numbers whose softplus is a and J whose softplus is b, the last of each unused; a fraction of
+    /// what is left is drawn from Kumaraswamy(a, b) and, without a draw, its mean. At most [`MOST_STICKS`] weights.
+    fn stick_breaking(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &Matrix<Self::Buffer>,
+        weights: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Adds the weights' gradient to that of the head; the same fractions are drawn again.
+    fn stick_breaking_backward(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &Matrix<Self::Buffer>,
+        d_weights: &Matrix<Self::Buffer>,
+        d_head: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+    /// Adds minus KL(q || prior) of each row's fractions to the sums, as the cluster term; the gradient of its mean
+    /// over rows goes to `d_head` (overwritten).
+    fn stick_prior(
+        &self,
+        prior: StickPrior,
+        head: &Matrix<Self::Buffer>,
+        d_head: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+    /// As `likelihood`, with each row's samples counted by its shares, [R, B, L]: adds the sum of share_l log p(x|z_l)
+    /// to the sums; the output becomes the gradient of minus its mean over rows, which is added to `d_shares`, too.
+    fn shared_likelihood(
+        &self,
+        families: &[Likelihood],
+        x: &Matrix<Self::Buffer>,
+        shares: &Matrix<Self::Buffer>,
+        output: &mut Matrix<Self::Buffer>,
+        d_shares: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+    /// Adds, for each row's mixture of Gaussians, the sum of share_k E ln N(z; m_k, I) under component k to the sums, as
+    /// the latent term, and -ln of the sum of drawn_k N(z_k; component k), as the entropy; m_k has -`spread` to
+    /// `spread` in all its columns, in even steps. Gradients of minus the mean over rows go to the components' heads,
+    /// to the shares and to the drawn weights (all overwritten); none goes to z, which moves with its component.
+    fn posterior_mixture(
+        &self,
+        spread: f32,
+        posterior: PosteriorMixture<'_, Self::Buffer>,
+        d_head: &mut Matrix<Self::Buffer>,
+        d_shares: &mut Matrix<Self::Buffer>,
+        d_drawn: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
     ) -> Result<()>;
     /// One step of Adam over its part of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;

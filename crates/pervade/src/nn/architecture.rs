@@ -11,7 +11,7 @@ use crate::seed::Key;
 pub struct Architecture {
     /// Hidden layers of the encoder, ReLU.
     pub encoder: Vec<Affine>,
-    /// Linear, [last hidden, 2J]: J means, then J log variances.
+    /// Linear, [last hidden, 2J]: J means, then J log variances; wider where q(z|x) is no single Gaussian.
     pub head: Affine,
     /// Hidden layers of the decoder, ReLU.
     pub decoder: Vec<Affine>,
@@ -33,6 +33,18 @@ impl Architecture {
         n_outputs: usize,
         n_components: usize,
     ) -> Self {
+        Self::with_head(n_columns, hidden, 2 * n_latents, n_latents, n_outputs, n_components)
+    }
+
+    /// The same with a head of any width.
+    pub fn with_head(
+        n_columns: usize,
+        hidden: &[usize],
+        n_head: usize,
+        n_latents: usize,
+        n_outputs: usize,
+        n_components: usize,
+    ) -> Self {
         let mut layout = Layout::default();
         let chain = |layout: &mut Layout, part: &str, widths: &[usize]| -> Vec<Affine> {
             let pairs = widths.windows(2).enumerate();
@@ -41,7 +53,7 @@ impl Architecture {
         let down: Vec<usize> = std::iter::once(n_columns).chain(hidden.iter().copied()).collect();
         let up: Vec<usize> = std::iter::once(n_latents).chain(hidden.iter().rev().copied()).collect();
         let encoder = chain(&mut layout, "encoder", &down);
-        let head = layout.push_affine("encoder.head", down[down.len() - 1], 2 * n_latents);
+        let head = layout.push_affine("encoder.head", down[down.len() - 1], n_head);
         let decoder = chain(&mut layout, "decoder", &up);
         let output = layout.push_affine("decoder.output", up[up.len() - 1], n_outputs);
         let mixture = MixtureSlots {
@@ -72,7 +84,7 @@ impl Architecture {
         let mut values = vec![0.0; self.layout.len()];
         let layers = self.encoder.iter().chain([&self.head]).chain(&self.decoder).chain([&self.output]);
         for (number, layer) in layers.enumerate() {
-            // The head is two layers side by side, each with J outputs.
+            // The head is several layers side by side, each with J outputs.
             let outputs = if layer == &self.head { self.n_latents } else { layer.weight.columns };
             fill_uniform(&mut values, layer.weight, outputs, key, number as u32);
         }

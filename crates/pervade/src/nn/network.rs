@@ -9,7 +9,7 @@ use crate::compute::{Activation, AdamStep, Affine, Device, Matrix, Params};
 pub struct Tape<B> {
     /// Encoder activations, one a hidden layer: [R, B, width].
     pub encoded: Vec<Matrix<B>>,
-    /// Means and log variances of q(z|x): [R, B, 2J].
+    /// Means and log variances of q(z|x): [R, B, 2J], or what else the head gives.
     pub head: Matrix<B>,
     /// Latents: [R, L B, J].
     pub z: Matrix<B>,
@@ -62,14 +62,15 @@ impl<B> Tape<B> {
             layers.iter().map(|layer| matrix(rows, layer.weight.columns)).collect()
         };
         let (j, many) = (architecture.n_latents(), n_rows * samples);
+        let n_head = architecture.head.weight.columns;
         Ok(Self {
             encoded: widths(n_rows, &architecture.encoder)?,
-            head: matrix(n_rows, 2 * j)?,
+            head: matrix(n_rows, n_head)?,
             z: matrix(many, j)?,
             decoded: widths(many, &architecture.decoder)?,
             output: matrix(many, architecture.output.weight.columns)?,
             d_encoded: widths(if gradients { n_rows } else { 0 }, &architecture.encoder)?,
-            d_head: matrix(if gradients { n_rows } else { 0 }, 2 * j)?,
+            d_head: matrix(if gradients { n_rows } else { 0 }, n_head)?,
             dz_prior: matrix(many, j)?,
             dz: matrix(many, j)?,
             d_decoded: widths(many, &architecture.decoder)?,
@@ -154,6 +155,19 @@ impl<B> Tape<B> {
     ) -> Result<()> {
         let dz_prior = with_prior.then_some(&self.dz_prior);
         device.sample_latents_backward(&self.head, &self.z, &self.dz, dz_prior, &mut self.d_head)?;
+        self.head_backward(device, architecture, params, rows, batch, update)
+    }
+
+    /// The gradient of the head to all encoder weights.
+    pub fn head_backward<D: Device<Buffer = B>>(
+        &mut self,
+        device: &D,
+        architecture: &Architecture,
+        params: &mut Params<B>,
+        rows: &D::Rows<'_>,
+        batch: &D::Batch,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
         let n = self.encoded.len();
         let (mask, dx) = (&self.encoded[n - 1], &mut self.d_encoded[n - 1]);
         device.affine_backward_input(params, architecture.head, &self.d_head, Some(mask), dx)?;

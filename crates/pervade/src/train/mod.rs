@@ -15,7 +15,7 @@ pub use mixture_start::start_mixture;
 pub(crate) use observer::ask;
 pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
-pub use pass::{Pass, decoded, for_each_block, latents, outputs};
+pub use pass::{Pass, decoded, for_each_block, heads, latents, outputs};
 pub use pretrain::pretrain;
 pub use run::{Best, Pack, Run, Save, StartGroups, State};
 pub(crate) use score::{argmax, cluster_probabilities};

@@ -17,7 +17,7 @@ pub struct Pass<'p> {
     pub place: usize,
     /// The first row.
     pub first: usize,
-    /// Means and log variances of q(z|x), [rows, 2J].
+    /// What the head gives: means and log variances of q(z|x), [rows, 2J].
     pub heads: &'p [f32],
     /// Log joint of each component at the latent mean, [rows, C]; empty if not asked for.
     pub log_joints: &'p [f32],
@@ -59,7 +59,20 @@ pub(super) fn latents_asking<D: Device>(
     Ok(latents)
 }
 
-/// The same for a fitted model; without a `gamma`, without log joints.
+/// What the head gives for all rows of the first restart: [N, head's columns].
+pub fn heads<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<f32>> {
+    let n = run.data.n_rows();
+    let mut heads = Vec::with_capacity(n * run.architecture.head.weight.columns);
+    blocks(run.device, &run.rows, n, &run.architecture, None, params, |pass| {
+        if pass.place == 0 {
+            heads.extend_from_slice(pass.heads);
+        }
+        Ok(())
+    })?;
+    Ok(heads)
+}
+
+/// Calls `visit` with every block of rows of a fitted model; without a `gamma`, without log joints.
 pub(crate) fn blocks<D: Device>(
     device: &D,
     rows: &D::Rows<'_>,
@@ -70,7 +83,7 @@ pub(crate) fn blocks<D: Device>(
     mut visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
     let (r, b) = (params.restarts, BLOCK.min(n_rows));
-    let (j2, c) = (2 * architecture.n_latents(), architecture.mixture.n_components());
+    let (j2, c) = (architecture.head.weight.columns, architecture.mixture.n_components());
     let mut batch = device.batch(rows, r, b)?;
     let mut tape = Tape::encoder(device, architecture, r, b)?;
     let c = if gamma.is_some() { c } else { 0 };

@@ -5,9 +5,11 @@ mod codes;
 mod images;
 mod operations;
 mod points;
+mod posterior;
 mod prior;
 mod soft_clusters;
 mod steps;
+mod sticks;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -137,6 +139,8 @@ fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     checks.extend(soft_clusters::checks(device)?);
     checks.extend(codes::checks(device)?);
     checks.extend(images::checks(device)?);
+    checks.extend(sticks::checks(device)?);
+    checks.extend(posterior::checks(device)?);
     checks.extend(points::checks(device)?);
     Ok(checks)
 }

@@ -236,7 +236,7 @@ const EXP_UNDERFLOW: f64 = -708.0;
 /// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its series to r^13 (the next term is below 5e-18),
 /// 2^n through the bits of the exponent.
 #[inline(always)]
-fn exp_nonpositive(x: f64) -> f64 {
+pub(super) fn exp_nonpositive(x: f64) -> f64 {
     /// Adding it leaves the nearest integer in the low bits of the sum.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     /// ln 2 in two parts; the first has zeros at its end, so that n times it is exact.

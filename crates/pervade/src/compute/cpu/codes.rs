@@ -24,13 +24,20 @@ pub(super) fn softmax_backward(n: usize, y: &M, dy: &mut M) {
     }
 }
 
-/// See [`crate::compute::Device::copy_columns`].
-pub(super) fn copy_columns(x: &M, from: Range<usize>, y: &mut M, [row, column]: [usize; 2]) {
+/// See [`crate::compute::Device::copy_block`].
+pub(super) fn copy_block(
+    x: &M,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    y: &mut M,
+    [row, column]: [usize; 2],
+) {
     for restart in 0..x.restarts {
-        for i in 0..x.rows {
+        for i in 0..rows.len() {
             let at = (restart * y.rows + row + i) * y.columns + column;
-            let source = (restart * x.rows + i) * x.columns;
-            y.data[at..at + from.len()].copy_from_slice(&x.data[source + from.start..source + from.end]);
+            let source = (restart * x.rows + rows.start + i) * x.columns;
+            let values = &x.data[source + columns.start..source + columns.end];
+            y.data[at..at + columns.len()].copy_from_slice(values);
         }
     }
 }

@@ -85,14 +85,54 @@ pub(super) fn dropout(draw: Draw<'_>, rate: f32, x: &mut M) {
 
 /// Adds log p(x|z) to the sums; the output becomes the gradient of -log p(x|z) / (B L).
 pub(super) fn likelihood(isa: Isa, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CpuSums) {
+    let (b, places) = (x.rows, output.rows);
+    log_likelihoods(isa, families, x, |_| 1.0 / places as f32, output, sums);
+    let samples = (places / b) as f64;
+    for (restart, total) in sums.totals.iter_mut().enumerate() {
+        let rows = &sums.per_row[restart * places..(restart + 1) * places];
+        total.reconstruction += rows.iter().map(|r| r[0]).sum::<f64>() / samples;
+    }
+}
+
+/// See [`crate::compute::Device::shared_likelihood`].
+pub(super) fn shared_likelihood(
+    isa: Isa,
+    families: &[Likelihood],
+    x: &M,
+    shares: &M,
+    output: &mut M,
+    d_shares: &mut M,
+    sums: &mut CpuSums,
+) {
+    let (b, places, samples) = (x.rows, output.rows, shares.columns);
+    let of_place = |place: usize| {
+        let (restart, sample, i) = (place / places, place % places / b, place % places % b);
+        (restart * b + i) * samples + sample
+    };
+    log_likelihoods(isa, families, x, |place| shares.data[of_place(place)] / b as f32, output, sums);
+    for place in 0..output.restarts * places {
+        let (at, log_likelihood) = (of_place(place), sums.per_row[place][0]);
+        sums.totals[place / places].reconstruction += f64::from(shares.data[at]) * log_likelihood;
+        d_shares.data[at] -= (log_likelihood / b as f64) as f32;
+    }
+}
+
+/// log p(x|z) of each place into the rows' sums; the output becomes the gradient of minus it, times the place's scale.
+fn log_likelihoods(
+    isa: Isa,
+    families: &[Likelihood],
+    x: &M,
+    scale: impl Fn(usize) -> f32 + Sync,
+    output: &mut M,
+    sums: &mut CpuSums,
+) {
     let (b, places, width) = (x.rows, output.rows, output.columns);
-    let scale = 1.0 / places as f32;
     let per_row = sums.rows(output.restarts * places);
     output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(4).enumerate().for_each(
         |(place, (out, row_sums))| {
             let (restart, i) = (place / places, place % places % b);
             let target = &x.data[restart * x.stride() + i * x.columns..][..x.columns];
-            let mut total = [0.0f32; LANES];
+            let (scale, mut total) = (scale(place), [0.0f32; LANES]);
             match families[restart] {
                 Likelihood::Bernoulli => bernoulli(isa, scale, target, out, &mut total),
                 Likelihood::Gaussian => gaussian(isa, scale, target, out, &mut total),
@@ -103,11 +143,6 @@ pub(super) fn likelihood(isa: Isa, families: &[Likelihood], x: &M, output: &mut 
             row_sums[0] = total.iter().map(|&t| f64::from(t)).sum();
         },
     );
-    let samples = (places / b) as f64;
-    for (restart, total) in sums.totals.iter_mut().enumerate() {
-        let rows = &sums.per_row[restart * places..(restart + 1) * places];
-        total.reconstruction += rows.iter().map(|r| r[0]).sum::<f64>() / samples;
-    }
 }
 
 for_isa! {

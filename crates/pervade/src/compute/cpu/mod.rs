@@ -11,17 +11,20 @@ pub(crate) mod block;
 mod codes;
 mod curves;
 mod drawn_codes;
+mod gamma;
 mod heads;
 mod images;
 pub mod math;
 pub(crate) mod neighbours;
 mod pages;
 mod points;
+mod posterior;
 mod prior;
 pub mod product;
 mod shared;
 pub mod simd;
 mod soft_clusters;
+mod sticks;
 
 pub use batch::{CpuBatch, CpuRows};
 pub use points::CpuPoints;
@@ -318,8 +321,62 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
-        codes::copy_columns(x, from, y, to);
+    fn copy_block(
+        &self,
+        x: &M,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        y: &mut M,
+        to: [usize; 2],
+    ) -> Result<()> {
+        codes::copy_block(x, rows, columns, y, to);
+        Ok(())
+    }
+
+    fn stick_breaking(&self, draw: Option<Draw<'_>>, head: &M, weights: &mut M) -> Result<()> {
+        sticks::stick_breaking(draw, head, weights);
+        Ok(())
+    }
+
+    fn stick_breaking_backward(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &M,
+        d_weights: &M,
+        d_head: &mut M,
+    ) -> Result<()> {
+        sticks::stick_breaking_backward(draw, head, d_weights, d_head);
+        Ok(())
+    }
+
+    fn stick_prior(&self, prior: StickPrior, head: &M, d_head: &mut M, sums: &mut CpuSums) -> Result<()> {
+        sticks::stick_prior(prior, head, d_head, sums);
+        Ok(())
+    }
+
+    fn shared_likelihood(
+        &self,
+        families: &[Likelihood],
+        x: &M,
+        shares: &M,
+        output: &mut M,
+        d_shares: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        heads::shared_likelihood(self.isa, families, x, shares, output, d_shares, sums);
+        Ok(())
+    }
+
+    fn posterior_mixture(
+        &self,
+        spread: f32,
+        posterior: PosteriorMixture<'_, Vec<f32>>,
+        d_head: &mut M,
+        d_shares: &mut M,
+        d_drawn: &mut M,
+        sums: &mut CpuSums,
+    ) -> Result<()> {
+        posterior::posterior_mixture(spread, posterior, d_head, d_shares, d_drawn, sums);
         Ok(())
     }
 

@@ -25,20 +25,24 @@ impl Cuda {
         self.driver.launch(one_each(Kernel::SoftmaxBackward, rows), &args)
     }
 
-    pub(super) fn copy_block(
+    pub(super) fn copy_part(
         &self,
         x: &M,
-        from: Range<usize>,
+        rows: Range<usize>,
+        columns: Range<usize>,
         y: &mut M,
         [row, column]: [usize; 2],
     ) -> Result<()> {
-        assert!(from.end <= x.columns && column + from.len() <= y.columns, "columns that are there");
-        assert!(row + x.rows <= y.rows && x.restarts == y.restarts, "rows that are there");
+        assert!(columns.end <= x.columns && column + columns.len() <= y.columns, "columns that are there");
+        assert!(rows.end <= x.rows && row + rows.len() <= y.rows, "rows that are there");
+        assert!(x.restarts == y.restarts, "as many restarts");
         let addresses = [x.data.address(0), y.data.address(0)].map(Arg::from);
-        let sizes =
-            [x.restarts * x.rows, x.rows, x.columns, from.start, from.len(), y.rows, y.columns, row, column];
-        let launch = one_each(Kernel::CopyColumns, x.restarts * x.rows * from.len());
-        let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes.map(Arg::from)).collect();
+        let all = x.restarts * rows.len();
+        let from = [x.rows, x.columns, rows.start, columns.start];
+        let sizes = [all, rows.len(), columns.len()].into_iter().chain(from);
+        let to = [y.rows, y.columns, row, column];
+        let launch = one_each(Kernel::CopyBlock, all * columns.len());
+        let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes.chain(to).map(Arg::from)).collect();
         self.driver.launch(launch, &args)
     }
 }

@@ -11,7 +11,7 @@ use super::driver::failed;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 13] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
@@ -21,6 +21,7 @@ const SOURCES: [(&str, &str); 12] = [
     ("prior.cu", include_str!("kernels/prior.cu")),
     ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
     ("codes.cu", include_str!("kernels/codes.cu")),
+    ("sticks.cu", include_str!("kernels/sticks.cu")),
     ("product.cu", include_str!("kernels/product.cu")),
     ("points.cu", include_str!("kernels/points.cu")),
     ("neighbours.cu", include_str!("kernels/neighbours.cu")),

@@ -100,10 +100,15 @@ impl Cuda {
         &self,
         families: &[Likelihood],
         x: &M,
+        shares: Option<(&M, &mut M)>,
         output: &mut M,
         sums: &mut CudaSums,
     ) -> Result<()> {
         assert!(output.rows == sums.n_places, "sums made for batches of this size");
+        let fits = |(shares, d): &(&M, &mut M)| shares.stride() == output.rows && d.stride() == output.rows;
+        assert!(shares.as_ref().is_none_or(fits), "a share for each sample of each row");
+        let (shares, d_shares) =
+            shares.map_or((0, 0), |(shares, d)| (shares.data.address(0), d.data.address(0)));
         let families = Families::new(families);
         let launch = Launch {
             kernel: Kernel::Likelihood,
@@ -114,6 +119,8 @@ impl Cuda {
         let args = [
             Arg::of(&families),
             x.data.address(0).into(),
+            shares.into(),
+            d_shares.into(),
             output.data.address(0).into(),
             sums.at.into(),
             x.rows.into(),

@@ -17,6 +17,7 @@ mod mixture;
 mod neighbours;
 mod points;
 mod soft_clusters;
+mod sticks;
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -367,7 +368,7 @@ impl Device for Cuda {
     }
 
     fn likelihood(&self, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CudaSums) -> Result<()> {
-        self.log_likelihood(families, x, output, sums)
+        self.log_likelihood(families, x, None, output, sums)
     }
 
     fn prior_scratch(
@@ -430,8 +431,57 @@ impl Device for Cuda {
         self.softmax_rows_backward(n, y, dy)
     }
 
-    fn copy_columns(&self, x: &M, from: Range<usize>, y: &mut M, to: [usize; 2]) -> Result<()> {
-        self.copy_block(x, from, y, to)
+    fn copy_block(
+        &self,
+        x: &M,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        y: &mut M,
+        to: [usize; 2],
+    ) -> Result<()> {
+        self.copy_part(x, rows, columns, y, to)
+    }
+
+    fn stick_breaking(&self, draw: Option<Draw<'_>>, head: &M, weights: &mut M) -> Result<()> {
+        self.break_stick(draw, head, weights)
+    }
+
+    fn stick_breaking_backward(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &M,
+        d_weights: &M,
+        d_head: &mut M,
+    ) -> Result<()> {
+        self.break_stick_backward(draw, head, d_weights, d_head)
+    }
+
+    fn stick_prior(&self, prior: StickPrior, head: &M, d_head: &mut M, sums: &mut CudaSums) -> Result<()> {
+        self.stick_divergence(prior, head, d_head, sums)
+    }
+
+    fn shared_likelihood(
+        &self,
+        families: &[Likelihood],
+        x: &M,
+        shares: &M,
+        output: &mut M,
+        d_shares: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        self.log_likelihood(families, x, Some((shares, d_shares)), output, sums)
+    }
+
+    fn posterior_mixture(
+        &self,
+        spread: f32,
+        posterior: PosteriorMixture<'_, CudaBuffer>,
+        d_head: &mut M,
+        d_shares: &mut M,
+        d_drawn: &mut M,
+        sums: &mut CudaSums,
+    ) -> Result<()> {
+        self.posterior_terms(spread, posterior, d_head, d_shares, d_drawn, sums)
     }
 
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {

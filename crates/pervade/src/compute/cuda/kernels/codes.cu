@@ -19,12 +19,14 @@ extern "C" __global__ void softmax_backward(const float *y, float *dy, u32 rows,
     for (u32 m = 0; m < n; m++) gradient[m] = row[m] * (gradient[m] - mean);
 }
 
-// Columns first_x.. of all rows of x [R, rows_x, columns_x] to row and column first of y. One thread a number.
-extern "C" __global__ void copy_columns(const float *x, float *y, u32 rows, u32 rows_x, u32 columns_x, u32 first_x, u32 n,
-                                        u32 rows_y, u32 columns_y, u32 first_row, u32 first_column) {
+// n_rows rows and n columns of each restart of x [R, rows_x, columns_x] to those of y. One thread a number; `all` is
+// R n_rows.
+extern "C" __global__ void copy_block(const float *x, float *y, u32 all, u32 n_rows, u32 n, u32 rows_x, u32 columns_x,
+                                      u32 row_x, u32 column_x, u32 rows_y, u32 columns_y, u32 row_y, u32 column_y) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (index >= (u64)rows * n) return;
-    u64 place = index / n, restart = place / rows_x, row = first_row + place % rows_x;
+    if (index >= (u64)all * n) return;
+    u64 place = index / n, restart = place / n_rows, row = place % n_rows;
     u32 column = index % n;
-    y[(restart * rows_y + row) * columns_y + first_column + column] = x[place * columns_x + first_x + column];
+    u64 to = (restart * rows_y + row_y + row) * columns_y + column_y + column;
+    y[to] = x[(restart * rows_x + row_x + row) * columns_x + column_x + column];
 }

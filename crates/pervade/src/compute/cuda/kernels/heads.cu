@@ -67,13 +67,15 @@ struct Families {
     float variance[MOST_RESTARTS];
 };
 
-// Adds log p(x|z) of each row to its sum; the output becomes the gradient of -log p(x|z) / (B L).
-extern "C" __global__ void likelihood(Families families, const float *x, float *output, double *sums, u32 b, u32 places,
-                                      u32 d, u32 width) {
+// Adds log p(x|z) of each row to its sum; the output becomes the gradient of -log p(x|z) / (B L). With shares [R, B, L]
+// (else null) samples count by them instead of by 1 / L, and their gradient is added to.
+extern "C" __global__ void likelihood(Families families, const float *x, const float *shares, float *d_shares,
+                                      float *output, double *sums, u32 b, u32 places, u32 d, u32 width) {
     u32 place = blockIdx.x, restart = blockIdx.y;
     const float *target = x + ((u64)restart * b + place % b) * d;
     float *out = output + ((u64)restart * places + place) * width;
-    float scale = 1.0f / (float)places, total = 0.0f;
+    u64 sample = ((u64)restart * b + place % b) * (places / b) + place / b;
+    float scale = shares ? shares[sample] / (float)b : 1.0f / (float)places, total = 0.0f;
     u32 kind = families.kind[restart];
     if (kind == 0) {
         for (u32 c = threadIdx.x; c < d; c += blockDim.x) {
@@ -100,7 +102,14 @@ extern "C" __global__ void likelihood(Families families, const float *x, float *
         }
     }
     double row = block_sum((double)total);
-    if (threadIdx.x == 0) sums[((u64)restart * places + place) * 4] += row / (double)(places / b);
+    if (threadIdx.x > 0) return;
+    double *sum = sums + ((u64)restart * places + place) * 4;
+    if (shares) {
+        *sum += (double)shares[sample] * row;
+        d_shares[sample] -= (float)(row / (double)b);
+    } else {
+        *sum += row / (double)(places / b);
+    }
 }
 
 extern "C" __global__ void adam(float *p, const float *g, float *m, float *v, u64 stride, u64 n, const Clock *clock,
