@@ -1,7 +1,7 @@
 //! What networks for images and their codes are made of, against its definitions in double precision; and the first
 //! updates of one on a device against the CPU's.
 
-use pervade::compute::{Cpu, Curve, Device, Draw, Layout, Matrix, NormSlots, Params, Windows};
+use pervade::compute::{AdamStep, Cpu, Curve, Device, Draw, Layout, Matrix, NormSlots, Params, Windows};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer};
@@ -15,6 +15,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = windows(device)?;
     checks.extend(curves(device)?);
     checks.extend(batch_norm(device)?);
+    checks.push(updates(device)?);
     checks.push(drawn(device)?);
     checks.extend(codes(device)?);
     Ok(checks)
@@ -170,6 +171,40 @@ fn batch_norm<D: Device>(device: &D) -> Result<Vec<Check>> {
         Check::new("batch normalisation's gradient", 1e-5, &all(device, &dx)?, of_dx),
         Check::new("batch normalisation, what it learns", 1e-5, &learned, of_learned),
     ])
+}
+
+/// A layer and a normalisation that are updated as their gradients are made, against the same by gradients and Adam.
+fn updates<D: Device>(device: &D) -> Result<Check> {
+    let (b, inputs, outputs) = (40, 33, 21);
+    let mut layout = Layout::default();
+    let layer = layout.push_affine("layer", inputs, outputs);
+    let end = layout.len();
+    let norm = NormSlots::new(&mut layout, "norm", outputs);
+    let step = |range| AdamStep { range, group: 0, learning_rate: 0.01, step: 1, epsilon: 1e-8 };
+    let learned = norm.gain.offset..norm.mean.offset;
+    let x = matrix(device, [1, b, inputs], &numbers(b * inputs, 70))?;
+    let dy = matrix(device, [1, b, outputs], &numbers(b * outputs, 71))?;
+    let y = matrix(device, [1, b, outputs], &numbers(b * outputs, 72))?;
+    let mut results = Vec::new();
+    for at_once in [true, false] {
+        let mut params = Params::zeros(device, 1, layout.len())?;
+        params.beta1 = 0.5;
+        device.write(&mut params.values, 0, &numbers(layout.len(), 73))?;
+        let mut statistics = Matrix::zeros(device, 1, NormSlots::statistics_rows(2), outputs)?;
+        let (mut z, mut dz) = (Matrix::zeros(device, 1, b, outputs)?, Matrix::zeros(device, 1, b, outputs)?);
+        device.batch_norm(&params, norm, &y, &mut statistics, &mut z)?;
+        device.batch_norm_backward_input(&params, norm, &y, &dy, &mut statistics, &mut dz)?;
+        let adam = at_once.then(|| step(0..layout.len()));
+        device.batch_norm_backward_weights(&mut params, norm, &statistics, adam.as_ref())?;
+        device.affine_backward_weights(&mut params, layer, &x, &dy, adam.as_ref())?;
+        if !at_once {
+            device.adam(&mut params, &step(0..end))?;
+            device.adam(&mut params, &step(learned.clone()))?;
+        }
+        results.push(read(device, &params.values, 0..layout.len())?);
+    }
+    let wanted: Vec<f64> = results[1].iter().map(|&x| f64::from(x)).collect();
+    Ok(Check::new("updates as gradients are made", 1e-6, &results[0], &wanted))
 }
 
 /// Codes against those of the CPU: the same numbers everywhere.

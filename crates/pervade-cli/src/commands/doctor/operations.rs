@@ -18,7 +18,8 @@ pub(super) fn checks<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>
         "gaussian likelihood, fixed variance",
         Likelihood::GaussianFixed { variance: 0.5 },
     )?);
-    checks.push(adam(device)?);
+    checks.push(adam(device, "Adam", 0.9)?);
+    checks.push(adam(device, "Adam, beta1 one half", 0.5)?);
     Ok(checks)
 }
 
@@ -131,24 +132,25 @@ fn likelihood<D: Device>(device: &D, name: &str, family: Likelihood) -> Result<C
 }
 
 /// Three steps of Adam (Kingma and Ba, 2015).
-fn adam<D: Device>(device: &D) -> Result<Check> {
+fn adam<D: Device>(device: &D, name: &str, beta1: f32) -> Result<Check> {
     let n = 1000;
     let (start, gradient, rate, epsilon) = (numbers(n, 30), numbers(n, 31), 0.01f32, 1e-4f32);
     let mut params = Params::zeros(device, 1, n)?;
+    params.beta1 = beta1;
     device.write(&mut params.values, 0, &start)?;
     device.write(&mut params.gradients, 0, &gradient)?;
     let mut wanted: Vec<f64> = start.iter().map(|&x| f64::from(x)).collect();
-    let (mut first, mut second) = (vec![0.0; n], vec![0.0; n]);
+    let (mut first, mut second, beta1) = (vec![0.0; n], vec![0.0; n], f64::from(beta1));
     for step in 1..=3 {
         device.adam(&mut params, &AdamStep { range: 0..n, group: 0, learning_rate: rate, step, epsilon })?;
         for i in 0..n {
             let g = f64::from(gradient[i]);
-            first[i] = 0.9 * first[i] + 0.1 * g;
+            first[i] = beta1 * first[i] + (1.0 - beta1) * g;
             second[i] = 0.999 * second[i] + 0.001 * g * g;
-            let mean: f64 = first[i] / (1.0 - 0.9f64.powf(step as f64));
+            let mean: f64 = first[i] / (1.0 - beta1.powf(step as f64));
             let square: f64 = second[i] / (1.0 - 0.999f64.powf(step as f64));
             wanted[i] -= f64::from(rate) * mean / (square.sqrt() + f64::from(epsilon));
         }
     }
-    Ok(Check::new("Adam", 1e-6, &read(device, &params.values, 0..n)?, &wanted))
+    Ok(Check::new(name, 1e-6, &read(device, &params.values, 0..n)?, &wanted))
 }

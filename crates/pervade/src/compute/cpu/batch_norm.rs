@@ -134,7 +134,8 @@ unsafe fn normalise(
         // SAFETY: by the caller's word.
         let y = unsafe { y.slice(at, part.width) };
         for (i, (&x, y)) in part.numbers(&x.data, at).iter().zip(y).enumerate() {
-            *y = (x - means[i]).mul_add(scales[i], shifts[i]);
+            // Not fused: this is compiled for any machine, where a fused operation is a call.
+            *y = (x - means[i]) * scales[i] + shifts[i];
         }
     }
 }
@@ -175,8 +176,8 @@ pub(super) fn backward_input(
             // SAFETY: as above.
             let dx = unsafe { to.slice(at, part.width) };
             for (i, &dy) in part.numbers(&dy.data, at).iter().enumerate() {
-                let common = unit(at, i).mul_add(products[i], sums[i]);
-                dx[i] = gains[i] * inverses[i] * common.mul_add(-share, dy);
+                let common = unit(at, i) * products[i] + sums[i];
+                dx[i] = gains[i] * inverses[i] * (dy - share * common);
             }
         }
     });
