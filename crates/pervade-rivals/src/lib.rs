@@ -25,6 +25,7 @@ mod gmm;
 mod kmeans;
 mod latents;
 mod ldmgi;
+mod memory;
 mod nearest;
 mod rows;
 mod small;

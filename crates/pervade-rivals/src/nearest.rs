@@ -1,6 +1,7 @@
 //! Clusters for new rows of methods that only cluster what they have seen: those of the nearest known rows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
@@ -12,15 +13,11 @@ use crate::rows::dense;
 /// Known rows compared at once.
 const LANES: usize = 16;
 
-/// Known rows with their clusters. A row that equals a known one has its cluster; another has that of most of
-/// its nearest known rows, and where two clusters have as many, that of the nearer rows.
-pub(crate) struct KnownRows {
+/// Rows that a method has seen, to be found again.
+pub(crate) struct SeenRows {
     pub(crate) preparation: Preparation,
     /// `[n, D]`
-    rows: Vec<f32>,
-    /// `[n]`
-    clusters: Vec<u32>,
-    n_clusters: usize,
+    pub(crate) rows: Vec<f32>,
     n_columns: usize,
     /// How many of the nearest vote.
     voters: usize,
@@ -28,22 +25,24 @@ pub(crate) struct KnownRows {
     places: HashMap<Vec<u8>, usize>,
 }
 
-impl KnownRows {
+/// Known rows with their clusters. A row that equals a known one has its cluster; another has that of most of
+/// its nearest known rows, and where two clusters have as many, that of the nearer rows.
+pub(crate) struct KnownRows {
+    seen: Arc<SeenRows>,
+    /// `[n]`
+    clusters: Vec<u32>,
+    n_clusters: usize,
+}
+
+impl SeenRows {
     /// # Shapes
-    /// - rows: `[n, D]`, clusters: `[n]`
-    pub(crate) fn new(
-        preparation: Preparation,
-        rows: Vec<f32>,
-        n_columns: usize,
-        clusters: Vec<u32>,
-        n_clusters: usize,
-        voters: usize,
-    ) -> Self {
+    /// - rows: `[n, D]`
+    pub(crate) fn new(preparation: Preparation, rows: Vec<f32>, n_columns: usize, voters: usize) -> Self {
         let mut places = HashMap::new();
         for (place, row) in rows.chunks_exact(n_columns).enumerate() {
             places.entry(bytes(row)).or_insert(place);
         }
-        Self { preparation, rows, clusters, n_clusters, n_columns, voters, places }
+        Self { preparation, rows, n_columns, voters, places }
     }
 
     /// The nearest known rows, nearest first; of equally near ones the earlier first.
@@ -73,13 +72,21 @@ impl KnownRows {
         }
         found.into_iter().map(|(_, place)| place).collect()
     }
+}
+
+impl KnownRows {
+    /// # Shapes
+    /// - clusters: `[n]`
+    pub(crate) fn new(seen: Arc<SeenRows>, clusters: Vec<u32>, n_clusters: usize) -> Self {
+        Self { seen, clusters, n_clusters }
+    }
 
     fn cluster_of(&self, row: &[f32]) -> u32 {
-        if let Some(&place) = self.places.get(&bytes(row)) {
+        if let Some(&place) = self.seen.places.get(&bytes(row)) {
             return self.clusters[place];
         }
         let mut votes = vec![0; self.n_clusters];
-        let voters = self.nearest(row);
+        let voters = self.seen.nearest(row);
         for &place in &voters {
             votes[self.clusters[place] as usize] += 1;
         }
@@ -99,9 +106,9 @@ impl<D: Device> Clustering<D> for KnownRows {
     }
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.preparation.check_columns(data)?;
-        let rows = dense(data, &self.preparation);
-        Ok(rows.par_chunks_exact(self.n_columns).map(|row| self.cluster_of(row)).collect())
+        self.seen.preparation.check_columns(data)?;
+        let rows = dense(data, &self.seen.preparation);
+        Ok(rows.par_chunks_exact(self.seen.n_columns).map(|row| self.cluster_of(row)).collect())
     }
 
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
