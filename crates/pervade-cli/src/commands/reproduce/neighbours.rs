@@ -3,39 +3,49 @@
 use pervade::compute::Device;
 use pervade::data::Dataset;
 use pervade::train::Observer;
-use pervade::{Clusterer, Clustering, Result};
+use pervade::{Clusterer, Clustering, Error, Result};
 use rayon::prelude::*;
 
-/// Shares of wrongly classified rows, one for each k: the label of most of the k nearest known rows, and of as many
-/// the smallest.
+/// Rows and their labels.
 ///
 /// # Shapes
-/// - known: `[N, J]`, known_labels: `[N]`, rows: `[n, J]`, labels: `[n]`
+/// - rows: `[N, J]`, labels: `[N]`
+#[derive(Clone, Copy)]
+pub(super) struct Labelled<'a> {
+    pub(super) rows: &'a [f32],
+    pub(super) labels: &'a [u32],
+}
+
+/// Shares of the test rows whose label is not the one of most of the k nearest known rows (of as many, the smallest),
+/// for each of `ks`.
 pub(super) fn knn_errors(
-    known: &[f32],
-    known_labels: &[u32],
-    rows: &[f32],
-    labels: &[u32],
-    j: usize,
+    known: Labelled,
+    test: Labelled,
+    n_columns: usize,
     ks: &[usize],
-) -> Vec<f64> {
+) -> Result<Vec<f64>> {
+    let n_known = known.labels.len();
+    if let Some(k) = ks.iter().find(|&&k| k < 1 || k > n_known) {
+        return Err(Error::setting("k", k, format!("must be between 1 and {n_known}, the known rows")));
+    }
     let most = ks.iter().copied().max().unwrap_or(0);
-    let n_labels = known_labels.iter().max().map_or(0, |&last| last as usize + 1);
+    let n_labels = known.labels.iter().max().map_or(0, |&last| last as usize + 1);
     let wrong = |(row, &label): (&[f32], &u32)| -> Vec<usize> {
-        let nearest = nearest(known, row, j, most);
+        let nearest = nearest(known.rows, row, n_columns, most);
         let vote = |k: usize| {
             let mut votes = vec![0; n_labels];
-            nearest.iter().take(k).for_each(|&place| votes[known_labels[place] as usize] += 1);
+            nearest.iter().take(k).for_each(|&place| votes[known.labels[place] as usize] += 1);
             (1..n_labels).fold(0, |best, i| if votes[i] > votes[best] { i } else { best })
         };
         ks.iter().map(|&k| usize::from(vote(k) != label as usize)).collect()
     };
-    let counts = rows
-        .par_chunks_exact(j)
-        .zip(labels)
+    let counts = test
+        .rows
+        .par_chunks_exact(n_columns)
+        .zip(test.labels)
         .map(wrong)
         .reduce(|| vec![0; ks.len()], |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
-    counts.into_iter().map(|count| count as f64 / labels.len() as f64).collect()
+    Ok(counts.into_iter().map(|count| count as f64 / test.labels.len() as f64).collect())
 }
 
 /// The nearest known rows, nearest first; of equally near ones the earlier first.
@@ -93,14 +103,13 @@ mod tests {
     #[test]
     fn most_of_the_nearest_decide() {
         // Labels 0 at 0 and 1, label 1 at 2, 3 and 4.
-        let (known, known_labels) = ([0.0, 1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1, 1]);
-        let rows = [0.4, 1.6, 3.9];
+        let known = Labelled { rows: &[0.0, 1.0, 2.0, 3.0, 4.0], labels: &[0, 0, 1, 1, 1] };
         // 0.4: 0, 0, 1 | 1.6: 1, 0, 1 | 3.9: 1, 1, 1; of five all say 1.
-        assert_eq!(
-            knn_errors(&known, &known_labels, &rows, &[0, 0, 1], 1, &[1, 3, 5]),
-            [1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0]
-        );
+        let test = Labelled { rows: &[0.4, 1.6, 3.9], labels: &[0, 0, 1] };
+        assert_eq!(knn_errors(known, test, 1, &[1, 3, 5]).unwrap(), [1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0]);
         // As many of both: the smaller label.
-        assert_eq!(knn_errors(&known, &known_labels, &[1.5], &[0], 1, &[2]), [0.0]);
+        let test = Labelled { rows: &[1.5], labels: &[0] };
+        assert_eq!(knn_errors(known, test, 1, &[2]).unwrap(), [0.0]);
+        assert!(knn_errors(known, test, 1, &[6]).is_err());
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct DataSet {
 }
 
 /// One row of a table on one data set.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) data: String,
@@ -144,8 +144,8 @@ impl Rows {
 }
 
 /// An error for what `only` names and none of the tables has.
-pub(super) fn check_only(only: &[String], tables: &[Rows]) -> Result<()> {
-    let rows = || tables.iter().flat_map(|table| &table.rows);
+pub(super) fn check_only(only: &[String], tables: &[(Which, Rows)]) -> Result<()> {
+    let rows = || tables.iter().flat_map(|(_, table)| &table.rows);
     let Some(unknown) = only.iter().find(|wanted| !rows().any(|row| row.is(wanted))) else { return Ok(()) };
     let list = |of: fn(&Row) -> &str| distinct(rows().map(of)).join(", ");
     let must = "must be DATASET:METHOD, or DATASET for all its methods";
