@@ -87,7 +87,7 @@ fn rows_are_run_once_and_the_tables_are_made_from_their_records() {
     assert!(markdown.contains("Digits stands for the paper's MNIST: smaller."), "{markdown}");
     let csv = text(&place, "repro/table2.csv");
     assert_eq!(csv.lines().count(), 1 + 4 * 3);
-    assert!(csv.lines().all(|line| line.split(',').count() == 15), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 16), "{csv}");
     // Nothing is run again, whatever is asked for beside what is there.
     let before = place.bytes("repro/records/table2/digits-gmm.json");
     let again = place.run(&args).done();
@@ -172,4 +172,71 @@ fn what_cannot_be_run_is_told() {
     assert!(listed.stdout.contains("nowhere:gmm  0 of 2 seeds done; there is no data/nowhere/x.npy"));
     let missing = place.run(&["reproduce", "table2"]);
     assert!(missing.status == 2 && missing.stderr.contains("--data <DIR>"), "{}", missing.stderr);
+}
+
+/// The picture's width and height, and how many of its pixels are not white.
+fn png(place: &Place, name: &str) -> (u32, u32, usize) {
+    let bytes = place.bytes(name);
+    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    let inked = pixels.chunks(3).filter(|pixel| *pixel != [255, 255, 255]).count();
+    (info.width, info.height, inked)
+}
+
+/// Every element that is opened is closed, in order; attributes are quoted.
+fn assert_well_formed(svg: &str) {
+    let mut open = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>').expect("a tag ends");
+        let tag = &rest[start + 1..end];
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap().to_string();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
+}
+
+#[test]
+fn figures_are_made_once_and_drawn_from_their_records() {
+    let place = place();
+    let quick =
+        ["--take", "120", "--hidden", "16,16", "--pretrain-epochs", "2", "--epochs", "2", "--seeds", "2"];
+    let figures = ["accuracy", "latents", "samples", "embeddings", "clusters"];
+    for figure in figures {
+        let what = format!("figure-{figure}");
+        let ran = place.run(&[&reproduce(&what, &quick)[..], &["-q", "--json"]].concat()).done();
+        assert_eq!(ran.json()[0]["made"], what, "{}", ran.stdout);
+        let (width, height, inked) = png(&place, &format!("repro/figures/{figure}.png"));
+        assert!(width >= 500 && height >= 500 && inked > 2_000, "{figure}: {width} x {height}, {inked}");
+        assert_well_formed(&text(&place, &format!("repro/figures/{figure}.svg")));
+    }
+    let accuracy = record(&place, "figures/accuracy");
+    let restarts = accuracy["numbers"]["restarts"].as_array().unwrap();
+    // Both restarts; the start and two epochs.
+    assert!(restarts.len() == 2 && restarts.iter().all(|curve| curve.as_array().unwrap().len() == 3));
+    assert_eq!(png(&place, "repro/figures/accuracy.png").0, 1560);
+    let latents = record(&place, "figures/latents");
+    let panels = latents["numbers"]["panels"].as_array().unwrap();
+    let names: Vec<&str> = panels.iter().map(|panel| panel["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["start", "epoch 1", "epoch 2"]);
+    assert!(panels.iter().all(|panel| panel["points"].as_array().unwrap().len() == 120));
+    let pictures = record(&place, "figures/clusters");
+    let lines = |panel: usize| pictures["numbers"]["panels"][panel]["lines"].as_array().unwrap().len();
+    assert_eq!((lines(0), lines(1)), (7, 14));
+    // Drawing again needs no data and gives the same bytes.
+    let before: Vec<Vec<u8>> =
+        figures.iter().map(|f| place.bytes(&format!("repro/figures/{f}.svg"))).collect();
+    std::fs::remove_dir_all(place.path("data")).unwrap();
+    std::fs::remove_dir_all(place.path("repro/figures")).unwrap();
+    place.run(&["reproduce", "all", "--redraw", "--rows", "own.toml", "--device", "cpu"]).done();
+    let after: Vec<Vec<u8>> =
+        figures.iter().map(|f| place.bytes(&format!("repro/figures/{f}.svg"))).collect();
+    assert!(before == after);
 }

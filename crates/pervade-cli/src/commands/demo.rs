@@ -11,6 +11,7 @@ use pervade::data::{
 };
 use pervade::metrics::Contingency;
 use pervade::{Error, Fit, Result, on_device};
+use pervade_plots::principal_plane;
 use serde_json::json;
 
 use crate::args::Common;
@@ -142,35 +143,6 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
             .for_each(|(i, j)| canvas.dot((x + i).saturating_sub(1), (y + j).saturating_sub(1), colour));
     }
     canvas.write(path)
-}
-
-/// Rows of J numbers on the two axes of greatest variance, centred: power iteration, the second
-/// axis kept at a right angle to the first.
-fn principal_plane(rows: &[f32], j: usize) -> Vec<[f64; 2]> {
-    let n = (rows.len() / j).max(1) as f64;
-    let mut mean = vec![0.0; j];
-    rows.chunks_exact(j).for_each(|row| mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x) / n));
-    let centred: Vec<f64> = rows.iter().enumerate().map(|(i, &x)| f64::from(x) - mean[i % j]).collect();
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let mut axes: Vec<Vec<f64>> = Vec::new();
-    for _ in 0..2 {
-        let mut axis: Vec<f64> = (0..j).map(|i| 1.0 + i as f64 / j as f64).collect();
-        for _ in 0..100 {
-            let mut next = vec![0.0; j];
-            for row in centred.chunks_exact(j) {
-                let along = dot(row, &axis);
-                next.iter_mut().zip(row).for_each(|(sum, x)| *sum += along * x);
-            }
-            for earlier in &axes {
-                let shared = dot(&next, earlier);
-                next.iter_mut().zip(earlier).for_each(|(x, e)| *x -= shared * e);
-            }
-            let length = dot(&next, &next).sqrt().max(f64::MIN_POSITIVE);
-            axis = next.into_iter().map(|x| x / length).collect();
-        }
-        axes.push(axis);
-    }
-    centred.chunks_exact(j).map(|row| [dot(row, &axes[0]), dot(row, &axes[1])]).collect()
 }
 
 /// What happened, for someone who sees it for the first time.

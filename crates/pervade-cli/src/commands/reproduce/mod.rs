@@ -1,27 +1,28 @@
 //! `pervade reproduce`: the paper's tables and figures from the data, with a record of every run.
 
-mod neighbours;
+mod figures;
+mod pixels;
 mod record;
 mod rows;
 mod runs;
 mod tables;
+mod work;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use pervade::compute::Device;
-use pervade::data::{Labels, Table, check_writable};
+use pervade::compute::{AnyDevice, Device};
+use pervade::data::check_writable;
 use pervade::{Error, Result, on_device};
 use serde_json::{Map, Value, json};
 
-use self::record::{Record, Run};
-use self::rows::{DataSet, Row, Rows, Which};
-use self::runs::{How, Measure, Scores, Working};
+use self::figures::{Figure, Studio};
+use self::rows::{DataSet, Rows, Which};
 use self::tables::PaperTable;
+use self::work::{labels_of, list, run_table};
 use crate::args::Common;
 use crate::console::Console;
-use crate::{Outcome, interrupt, words};
+use crate::{Outcome, interrupt};
 
 /// Reproduce the tables and figures of the VaDE paper, with a record of every run
 #[derive(Args)]
@@ -34,7 +35,8 @@ use crate::{Outcome, interrupt, words};
 DIR holds mnist/ (the four original files), har/har.npz, reuters10k/x.npz and y.npy, \
 cifar10-resnet50/features.npz; a data set that is not there is left out, and its lines say so. The rows of the \
 paper are files of the program (`repro/rows` in its source); --rows gives it others. Every seed that is done stands \
-in `OUT/records`, and is not run again. Labels only score.")]
+in `OUT/records`, and is not run again. Labels only score. `vade` is what `pervade fit` does by itself, `vade-paper` the \
+paper's recipe; their seeds are restarts of one fit, trained side by side on a GPU.")]
 pub(crate) struct ReproduceArgs {
     /// What to make
     #[arg(value_name = "WHAT")]
@@ -114,6 +116,16 @@ enum What {
     Table2,
     /// Error of a k-nearest-neighbour classifier on the latents of MNIST
     Table3,
+    /// Accuracy of VaDE over the epochs, with the rivals' levels from table 2
+    FigureAccuracy,
+    /// VaDE's latents at some epochs, by t-SNE
+    FigureLatents,
+    /// Digits made by GMM, VAE, InfoGAN and VaDE
+    FigureSamples,
+    /// Representations of VAE, DEC and VaDE, by t-SNE
+    FigureEmbeddings,
+    /// Digits made by VaDE with 7 and 14 clusters
+    FigureClusters,
     /// Everything
     All,
 }
@@ -125,6 +137,19 @@ impl What {
             What::Table2 => vec![Which::Table2],
             What::Table3 => vec![Which::Table3],
             What::All => vec![Which::Table1, Which::Table2, Which::Table3],
+            _ => vec![],
+        }
+    }
+
+    fn figures(self) -> Vec<Figure> {
+        match self {
+            What::FigureAccuracy => vec![Figure::Accuracy],
+            What::FigureLatents => vec![Figure::Latents],
+            What::FigureSamples => vec![Figure::Samples],
+            What::FigureEmbeddings => vec![Figure::Embeddings],
+            What::FigureClusters => vec![Figure::Clusters],
+            What::All => Figure::ALL.to_vec(),
+            _ => vec![],
         }
     }
 }
@@ -135,25 +160,51 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
         let name = if args.seeds == Some(0) { "seeds" } else { "take" };
         return Err(Error::setting(name, 0, "must be at least 1"));
     }
-    let of = |which: &Which| Rows::of(*which, args.rows.as_deref());
-    let tables: Vec<Rows> = args.what.tables().iter().map(of).collect::<Result<_>>()?;
-    rows::check_only(&args.only, &tables)?;
+    let of = |which: Which| Ok((which, Rows::of(which, args.rows.as_deref())?));
+    let tables: Vec<(Which, Rows)> = args.what.tables().into_iter().map(of).collect::<Result<_>>()?;
+    // Figures go by the settings of table 2.
+    let figure_rows = of(Which::Table2)?;
+    let known = if tables.is_empty() { std::slice::from_ref(&figure_rows) } else { &tables };
+    rows::check_only(&args.only, known)?;
     if args.dry_run {
-        return list(args, &tables, console);
+        return list(args, &tables, &args.what.figures(), console);
     }
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
     check_writable(&args.out.join("table"))?;
     let device = common.open_device(console)?;
     interrupt::listen(false);
     let mut done = Vec::new();
+    let failed = make_tables(args, tables, &device, console, &mut done);
+    let failed = match failed {
+        Err(error @ Error::Interrupted { .. }) => Err(error),
+        failed => failed.and(make_figures(args, &figure_rows.1, &device, console, &mut done)),
+    };
+    if matches!(failed, Err(Error::Interrupted { .. })) {
+        console.say("every seed that was done is in the records; the same command goes on from there");
+    }
+    failed?;
+    if console.json {
+        console.result(&done, "")?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// All tables; the first error, once all that could be made was made.
+fn make_tables(
+    args: &ReproduceArgs,
+    tables: Vec<(Which, Rows)>,
+    device: &AnyDevice,
+    console: &Console,
+    done: &mut Vec<Value>,
+) -> Result<()> {
     let mut failed = Ok(());
-    for (which, rows) in args.what.tables().into_iter().zip(tables) {
-        let ran = match &args.data {
-            Some(folder) if !args.redraw => {
+    for (which, rows) in tables {
+        let ran = match args.folder() {
+            Some(folder) => {
                 let name = device.name();
-                on_device!(&device, device => run_table(args, which, &rows, folder, device, &name, console))
+                on_device!(device, device => run_table(args, which, &rows, folder, device, &name, console))
             }
-            _ => Ok(()),
+            None => Ok(()),
         };
         // What was done before something stopped it is in the table too.
         let table = PaperTable::load(which, rows, &args.out)?;
@@ -168,202 +219,89 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
             break;
         }
     }
-    failed?;
-    if console.json {
-        console.result(&done, "")?;
-    }
-    Ok(Outcome::Done)
+    failed
 }
 
-/// All selected rows of a table, a data set after the other, each read once.
-fn run_table<D: Device>(
+/// All figures: what their records lack is trained, then they are drawn.
+fn make_figures(
     args: &ReproduceArgs,
-    which: Which,
     rows: &Rows,
-    folder: &Path,
-    device: &D,
-    device_name: &str,
+    device: &AnyDevice,
     console: &Console,
+    done: &mut Vec<Value>,
 ) -> Result<()> {
-    let selected = rows.selected(&args.only);
-    let mut absent = None;
-    let mut found_any = false;
-    let mut refused = None;
-    for set in &rows.sets {
-        let rows: Vec<&Row> = selected.iter().copied().filter(|row| row.data == set.name).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        if let Some(path) = set.absent(folder) {
-            console.say(&format!("{}: skipped, there is no {}", set.title, path.display()));
-            absent.get_or_insert(path);
-            continue;
-        }
-        found_any = true;
-        let table = set.read(folder)?;
-        for row in rows {
-            match run_row(args, which, row, set, &table, device, device_name, console) {
-                Ok(()) => {}
-                Err(error @ Error::Interrupted { .. }) => return Err(error),
-                Err(error) => {
-                    console.say(&format!("{} on {}: {error}", row.method, row.data));
-                    refused.get_or_insert(error);
-                }
-            }
-        }
-    }
-    match (absent, refused) {
-        (_, Some(error)) => Err(error),
-        (Some(path), None) if !found_any => {
-            Err(Error::data(path.display(), "there is no such file or folder").with_hint(
-                "`--data` is the folder that holds the data sets; `--dry-run` lists what is looked for",
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// One row; what its method fails with is kept in its record, what cannot be begun is an error.
-fn run_row<D: Device>(
-    args: &ReproduceArgs,
-    which: Which,
-    row: &Row,
-    set: &DataSet,
-    table: &Table,
-    device: &D,
-    device_name: &str,
-    console: &Console,
-) -> Result<()> {
-    let path = Record::place(&args.out, which, row);
-    let earlier = if args.again { None } else { Record::load(&path)? };
-    if which == Which::Table1 {
-        let runs = vec![statistics(table, device_name)?];
-        return new_record(args, which, row, &table.data, Map::new(), runs).save(&path);
-    }
-    let overrides = args.quick.settings();
-    let how = How::<D>::of(row, set.clusters, &overrides)?;
-    let measure = measure(which, set, table, args.quick.take)?;
-    let settings = how.settings(row, set.clusters, &overrides);
-    let record =
-        new_record(args, which, row, measure.data(), settings, Vec::new()).continuing(earlier, &path)?;
-    let seeds = args.seeds.unwrap_or(row.seeds);
-    let missing = record.missing(seeds).len();
-    let told = format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
-    if missing == 0 {
-        console.say(&format!("{told}: {} in the record already", words::counted(seeds, "seed")));
+    let figures = args.what.figures();
+    if figures.is_empty() {
         return Ok(());
     }
-    console.say(&format!("{told}: {} to run", words::counted(missing, "seed")));
-    let device_name = device_name.to_string();
-    let mut work =
-        Working { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
-    match work.run(&how, seeds) {
-        Err(error) if !matches!(error, Error::Interrupted { .. }) => {
-            console.say(&format!("{} on {}: failed: {error}", row.method, row.data));
-            work.record.problem = Some(error.to_string());
-            work.record.save(&work.path)
+    let made = match args.folder() {
+        Some(folder) => {
+            let name = device.name();
+            on_device!(device, device => fill_records(args, rows, folder, (device, name), &figures, console))
         }
-        other => other,
+        None => Ok(()),
+    };
+    let mut drawn = 0;
+    for figure in figures {
+        if let Some(files) = figures::draw(figure, rows, &args.out)? {
+            let entry = figures::made(figure, &files);
+            console.say(&format!("wrote {} and {}", files[0].display(), files[1].display()));
+            done.push(entry);
+            drawn += 1;
+        }
     }
+    made?;
+    if drawn == 0 {
+        let problem = "there are no figures' records here";
+        return Err(
+            Error::data(args.out.display(), problem).with_hint("run without `--redraw`, with `--data DIR`")
+        );
+    }
+    Ok(())
 }
 
-fn new_record(
+/// Trains what the figures' records lack; the first error, once all others were made.
+fn fill_records<D: Device>(
     args: &ReproduceArgs,
-    which: Which,
-    row: &Row,
-    data: &pervade::data::Dataset,
-    settings: Map<String, Value>,
-    runs: Vec<Run>,
-) -> Record {
-    Record {
-        table: which,
-        data: row.data.clone(),
-        method: row.method.clone(),
-        rows: data.n_rows(),
-        columns: data.n_columns(),
-        data_checksum: data.checksum(),
-        settings,
-        overrides: if which == Which::Table1 { Map::new() } else { args.quick.all() },
-        runs,
-        problem: None,
+    rows: &Rows,
+    folder: &Path,
+    device: (&D, String),
+    figures: &[Figure],
+    console: &Console,
+) -> Result<()> {
+    let set = args.figure_set(rows)?;
+    if let Some(path) = set.absent(folder) {
+        return Err(Error::data(path.display(), "there is no such file or folder")
+            .with_hint("`--data` is the folder that holds the data sets"));
     }
-}
-
-/// Table 1 of a data set.
-fn statistics(table: &Table, device: &str) -> Result<Run> {
-    let labels = labels_of(table)?;
-    let counts = [table.data.n_rows(), table.data.n_columns(), labels.names().len()];
-    let scores = ["rows", "columns", "clusters"].iter().zip(counts);
-    let scores: Scores = scores.map(|(name, count)| ((*name).to_string(), count as f64)).collect();
-    let (device, version) = (device.to_string(), env!("CARGO_PKG_VERSION").to_string());
-    Ok(Run { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
-}
-
-fn labels_of(table: &Table) -> Result<&Labels> {
-    table.labels.as_ref().ok_or_else(|| {
-        Error::data(table.data.source(), "there are no labels")
-            .with_hint("the data set needs `labels` or `label_file`")
-    })
-}
-
-/// What a row of the table is held against; `take` leaves the first rows only.
-fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
-    let (n, labels) = (table.data.n_rows(), labels_of(table)?);
-    let part = |range: std::ops::Range<usize>| {
-        let end = take.map_or(range.end, |take| range.end.min(range.start + take));
-        range.start..end
-    };
-    if which != Which::Table3 {
-        let rows = part(0..n);
-        let ids: Vec<i64> = labels.ids()[rows.clone()].iter().map(|&id| i64::from(id)).collect();
-        return Ok(Measure::Clusters { data: table.data.slice(rows), labels: Labels::from_integers(&ids) });
-    }
-    let split = set.train_rows.filter(|&train| train > 0 && train < n).ok_or_else(|| {
-        let problem =
-            format!("table 3 needs `train_rows` between 1 and {}, the number of rows less one", n - 1);
-        Error::data(&set.name, problem)
-    })?;
-    let (train, test) = (part(0..split), part(split..n));
-    Ok(Measure::Neighbours {
-        train_labels: labels.ids()[train.clone()].to_vec(),
-        train: table.data.slice(train),
-        test_labels: labels.ids()[test.clone()].to_vec(),
-        test: table.data.slice(test),
-    })
-}
-
-/// `--dry-run`: rows, seeds that are done, and whether the data are there.
-fn list(args: &ReproduceArgs, tables: &[Rows], console: &Console) -> Result<Outcome> {
-    let mut lines = Vec::new();
-    for (which, rows) in args.what.tables().into_iter().zip(tables) {
-        for row in rows.selected(&args.only) {
-            let path = Record::place(&args.out, which, row);
-            let seeds = args.seeds.unwrap_or(row.seeds);
-            let done = Record::load(&path)?.map_or(0, |record| seeds - record.missing(seeds).len());
-            let absent = args.data.as_deref().and_then(|folder| rows.set(&row.data).ok()?.absent(folder));
-            lines.push(json!({
-                "table": which.name(), "data": row.data, "method": row.method, "seeds": seeds, "done": done,
-                "absent": absent.map(|path| path.display().to_string()),
-            }));
+    let table = set.read(folder)?;
+    let how = (args.seeds, args.again, args.out.as_path());
+    let mut studio = Studio::new(set, rows, &table, &args.quick, how, device, console)?;
+    let mut failed = Ok(());
+    for &figure in figures {
+        match studio.make(figure) {
+            Err(error @ Error::Interrupted { .. }) => return Err(error),
+            Err(error) => {
+                console.say(&format!("figure-{}: {error}", figure.name()));
+                failed = failed.and(Err(error));
+            }
+            Ok(()) => {}
         }
     }
-    let shown = |line: &Value| {
-        let text = |key: &str| crate::settings::short(&line[key]);
-        let absent = if line["absent"].is_null() {
-            String::new()
-        } else {
-            format!("; there is no {}", text("absent"))
-        };
-        format!(
-            "{}  {}:{}  {} of {} seeds done{absent}",
-            text("table"),
-            text("data"),
-            text("method"),
-            text("done"),
-            text("seeds")
-        )
-    };
-    let text: Vec<String> = lines.iter().map(shown).collect();
-    console.result(&lines, &text.join("\n"))?;
-    Ok(Outcome::Done)
+    failed
+}
+
+impl ReproduceArgs {
+    /// The data folder, where something may be run.
+    fn folder(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|_| !self.redraw)
+    }
+
+    /// The data set of the figures: the one that `--only` names, or the first.
+    fn figure_set<'r>(&self, rows: &'r Rows) -> Result<&'r DataSet> {
+        let named =
+            self.only.iter().map(|only| only.split(':').next().unwrap_or(only)).find(|name| !name.is_empty());
+        let first = rows.sets.first().map(|set| set.name.as_str());
+        rows.set(named.or(first).unwrap_or_default())
+    }
 }

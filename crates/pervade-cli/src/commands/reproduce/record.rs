@@ -106,6 +106,15 @@ impl Record {
         Spread::of(&self.runs.iter().filter_map(|run| run.scores.get(score).copied()).collect::<Vec<f64>>())
     }
 
+    /// VaDE's label-free choice among its restarts: the score it goes by, and the run with the most of it.
+    pub(super) fn chosen(&self) -> Option<(&str, &Run)> {
+        let by = self.settings.get("choose")?.as_str()?;
+        let score = |run: &Run| run.scores.get(by).copied().unwrap_or(f64::NEG_INFINITY);
+        let best = self.runs.iter().reduce(|best, run| if score(run) > score(best) { run } else { best })?;
+        Some((by, best))
+    }
+
+    /// Seconds of a run.
     pub(super) fn seconds(&self) -> Option<Spread> {
         Spread::of(&self.runs.iter().map(|run| run.seconds).collect::<Vec<f64>>())
     }

@@ -45,7 +45,7 @@ pub(super) struct DataSet {
 }
 
 /// One row of a table on one data set.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) data: String,
@@ -144,8 +144,8 @@ impl Rows {
 }
 
 /// An error for what `only` names and none of the tables has.
-pub(super) fn check_only(only: &[String], tables: &[Rows]) -> Result<()> {
-    let rows = || tables.iter().flat_map(|table| &table.rows);
+pub(super) fn check_only(only: &[String], tables: &[(Which, Rows)]) -> Result<()> {
+    let rows = || tables.iter().flat_map(|(_, table)| &table.rows);
     let Some(unknown) = only.iter().find(|wanted| !rows().any(|row| row.is(wanted))) else { return Ok(()) };
     let list = |of: fn(&Row) -> &str| distinct(rows().map(of)).join(", ");
     let must = "must be DATASET:METHOD, or DATASET for all its methods";
@@ -214,7 +214,7 @@ mod tests {
             [Which::Table1, Which::Table2, Which::Table3].map(|table| Rows::of(table, None).unwrap());
         assert_eq!(one.rows.len(), one.sets.len());
         assert_eq!(two.rows.len(), 10 * two.sets.len());
-        let vade = |row: &&Row| row.method == "vade" && row.data == "mnist";
+        let vade = |row: &&Row| row.method == "vade-paper" && row.data == "mnist";
         assert_eq!(two.rows.iter().find(vade).unwrap().paper["accuracy"], 94.46);
         assert_eq!(three.rows.iter().find(vade).unwrap().paper["k10"], 2.22);
         // Every value of the paper says where it stands.

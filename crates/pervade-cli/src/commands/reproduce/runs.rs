@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use pervade::compute::Device;
 use pervade::config::{CheckedSettings, Settings};
 use pervade::data::{Dataset, Labels};
+use pervade::metrics::{Labelled, knn_errors};
 use pervade::model::Vade;
 use pervade::train::Watch;
 use pervade::{Clusterer, Clustering, Error, Result};
 use pervade_rivals::Networks;
 use serde_json::{Map, Value, json};
 
-use super::neighbours::{Pixels, knn_errors};
+use super::pixels::Pixels;
 use super::record::{Record, Run};
 use super::rows::Row;
 use crate::console::Console;
@@ -58,7 +59,9 @@ impl Measure<'_> {
                 };
                 let (known, rows) = (embed(train)?, embed(test)?);
                 let j = known.len() / train.n_rows();
-                let errors = knn_errors(&known, train_labels, &rows, test_labels, j, &VOTERS);
+                let known = Labelled { rows: &known, labels: train_labels };
+                let test = Labelled { rows: &rows, labels: test_labels };
+                let errors = knn_errors(known, test, j, &VOTERS)?;
                 Ok(VOTERS.iter().zip(errors).map(|(k, error)| (format!("k{k}"), error)).collect())
             }
         }

@@ -1,0 +1,221 @@
+//! The rows of a table on their data: each data set is read once, each row's record is continued.
+
+use std::path::Path;
+use std::time::Instant;
+
+use pervade::compute::Device;
+use pervade::data::{Dataset, Labels, Table};
+use pervade::{Error, Result};
+use serde_json::{Map, Value, json};
+
+use super::ReproduceArgs;
+use super::figures::{Figure, is_begun};
+use super::record::{Record, Run};
+use super::rows::{DataSet, Row, Rows, Which};
+use super::runs::{How, Measure, Scores, Working};
+use crate::console::Console;
+use crate::{Outcome, words};
+
+/// All selected rows of a table, a data set after the other, each read once.
+pub(super) fn run_table<D: Device>(
+    args: &ReproduceArgs,
+    which: Which,
+    rows: &Rows,
+    folder: &Path,
+    device: &D,
+    device_name: &str,
+    console: &Console,
+) -> Result<()> {
+    let selected = rows.selected(&args.only);
+    let mut absent = None;
+    let mut found_any = false;
+    let mut refused = None;
+    for set in &rows.sets {
+        let rows: Vec<&Row> = selected.iter().copied().filter(|row| row.data == set.name).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        if let Some(path) = set.absent(folder) {
+            console.say(&format!("{}: skipped, there is no {}", set.title, path.display()));
+            absent.get_or_insert(path);
+            continue;
+        }
+        found_any = true;
+        let table = set.read(folder)?;
+        for row in rows {
+            match run_row(args, which, row, set, &table, device, device_name, console) {
+                Ok(()) => {}
+                Err(error @ Error::Interrupted { .. }) => return Err(error),
+                Err(error) => {
+                    console.say(&format!("{} on {}: {error}", row.method, row.data));
+                    refused.get_or_insert(error);
+                }
+            }
+        }
+    }
+    match (absent, refused) {
+        (_, Some(error)) => Err(error),
+        (Some(path), None) if !found_any => {
+            Err(Error::data(path.display(), "there is no such file or folder").with_hint(
+                "`--data` is the folder that holds the data sets; `--dry-run` lists what is looked for",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One row; what its method fails with is kept in its record, what cannot be begun is an error.
+fn run_row<D: Device>(
+    args: &ReproduceArgs,
+    which: Which,
+    row: &Row,
+    set: &DataSet,
+    table: &Table,
+    device: &D,
+    device_name: &str,
+    console: &Console,
+) -> Result<()> {
+    let path = Record::place(&args.out, which, row);
+    let earlier = if args.again { None } else { Record::load(&path)? };
+    if which == Which::Table1 {
+        let runs = vec![statistics(table, device_name)?];
+        return new_record(args, which, row, &table.data, Map::new(), runs).save(&path);
+    }
+    let overrides = args.quick.settings();
+    let how = How::<D>::of(row, set.clusters, &overrides)?;
+    let measure = measure(which, set, table, args.quick.take)?;
+    let settings = how.settings(row, set.clusters, &overrides);
+    let record =
+        new_record(args, which, row, measure.data(), settings, Vec::new()).continuing(earlier, &path)?;
+    let seeds = args.seeds.unwrap_or(row.seeds);
+    let missing = record.missing(seeds).len();
+    let told = format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
+    if missing == 0 {
+        console.say(&format!("{told}: {} in the record already", words::counted(seeds, "seed")));
+        return Ok(());
+    }
+    console.say(&format!("{told}: {} to run", words::counted(missing, "seed")));
+    let device_name = device_name.to_string();
+    let mut work =
+        Working { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
+    match work.run(&how, seeds) {
+        Err(error) if !matches!(error, Error::Interrupted { .. }) => {
+            console.say(&format!("{} on {}: failed: {error}", row.method, row.data));
+            work.record.problem = Some(error.to_string());
+            work.record.save(&work.path)
+        }
+        other => other,
+    }
+}
+
+fn new_record(
+    args: &ReproduceArgs,
+    which: Which,
+    row: &Row,
+    data: &Dataset,
+    settings: Map<String, Value>,
+    runs: Vec<Run>,
+) -> Record {
+    Record {
+        table: which,
+        data: row.data.clone(),
+        method: row.method.clone(),
+        rows: data.n_rows(),
+        columns: data.n_columns(),
+        data_checksum: data.checksum(),
+        settings,
+        overrides: if which == Which::Table1 { Map::new() } else { args.quick.all() },
+        runs,
+        problem: None,
+    }
+}
+
+/// Table 1 of a data set.
+fn statistics(table: &Table, device: &str) -> Result<Run> {
+    let labels = labels_of(table)?;
+    let counts = [table.data.n_rows(), table.data.n_columns(), labels.names().len()];
+    let scores = ["rows", "columns", "clusters"].iter().zip(counts);
+    let scores: Scores = scores.map(|(name, count)| ((*name).to_string(), count as f64)).collect();
+    let (device, version) = (device.to_string(), env!("CARGO_PKG_VERSION").to_string());
+    Ok(Run { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
+}
+
+pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
+    table.labels.as_ref().ok_or_else(|| {
+        Error::data(table.data.source(), "there are no labels")
+            .with_hint("the data set needs `labels` or `label_file`")
+    })
+}
+
+/// What a row of the table is held against; `take` leaves the first rows only.
+fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
+    let (n, labels) = (table.data.n_rows(), labels_of(table)?);
+    let part = |range: std::ops::Range<usize>| {
+        let end = take.map_or(range.end, |take| range.end.min(range.start + take));
+        range.start..end
+    };
+    if which != Which::Table3 {
+        let rows = part(0..n);
+        let ids: Vec<i64> = labels.ids()[rows.clone()].iter().map(|&id| i64::from(id)).collect();
+        return Ok(Measure::Clusters { data: table.data.slice(rows), labels: Labels::from_integers(&ids) });
+    }
+    let split = set.train_rows.filter(|&train| train > 0 && train < n).ok_or_else(|| {
+        let problem =
+            format!("table 3 needs `train_rows` between 1 and {}, the number of rows less one", n - 1);
+        Error::data(&set.name, problem)
+    })?;
+    let (train, test) = (part(0..split), part(split..n));
+    Ok(Measure::Neighbours {
+        train_labels: labels.ids()[train.clone()].to_vec(),
+        train: table.data.slice(train),
+        test_labels: labels.ids()[test.clone()].to_vec(),
+        test: table.data.slice(test),
+    })
+}
+
+/// `--dry-run`: rows, seeds that are done, and whether the data are there; figures.
+pub(super) fn list(
+    args: &ReproduceArgs,
+    tables: &[(Which, Rows)],
+    figures: &[Figure],
+    console: &Console,
+) -> Result<Outcome> {
+    let mut lines = Vec::new();
+    for (which, rows) in tables {
+        let which = *which;
+        for row in rows.selected(&args.only) {
+            let path = Record::place(&args.out, which, row);
+            let seeds = args.seeds.unwrap_or(row.seeds);
+            let done = Record::load(&path)?.map_or(0, |record| seeds - record.missing(seeds).len());
+            let absent = args.data.as_deref().and_then(|folder| rows.set(&row.data).ok()?.absent(folder));
+            lines.push(json!({
+                "table": which.name(), "data": row.data, "method": row.method, "seeds": seeds, "done": done,
+                "absent": absent.map(|path| path.display().to_string()),
+            }));
+        }
+    }
+    let shown = |line: &Value| {
+        let text = |key: &str| crate::settings::short(&line[key]);
+        let absent = if line["absent"].is_null() {
+            String::new()
+        } else {
+            format!("; there is no {}", text("absent"))
+        };
+        format!(
+            "{}  {}:{}  {} of {} seeds done{absent}",
+            text("table"),
+            text("data"),
+            text("method"),
+            text("done"),
+            text("seeds")
+        )
+    };
+    let mut text: Vec<String> = lines.iter().map(shown).collect();
+    for &figure in figures {
+        let begun = is_begun(figure, &args.out);
+        lines.push(json!({"figure": figure.name(), "record": begun}));
+        text.push(format!("figure-{}  {}", figure.name(), if begun { "has a record" } else { "to be made" }));
+    }
+    console.result(&lines, &text.join("\n"))?;
+    Ok(Outcome::Done)
+}

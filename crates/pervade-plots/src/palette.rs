@@ -1,0 +1,39 @@
+//! Colours and shapes that classes are told apart by.
+
+use crate::page::Shape;
+
+/// Red, green, blue.
+pub type Colour = [u8; 3];
+
+/// Text and frames.
+pub const BLACK: Colour = [20, 20, 20];
+/// Ticks and leaders.
+pub const GREY: Colour = [110, 110, 110];
+/// Grid lines.
+pub const PALE: Colour = [222, 222, 222];
+/// The page.
+pub const WHITE: Colour = [255, 255, 255];
+
+/// Okabe and Ito, "Color Universal Design" (2008): told apart by the colour-blind. A grey is the ninth.
+pub const OKABE_ITO: [Colour; 9] = [
+    [0, 114, 178],   // blue
+    [230, 159, 0],   // orange
+    [0, 158, 115],   // bluish green
+    [213, 94, 0],    // vermillion
+    [86, 180, 233],  // sky blue
+    [204, 121, 167], // reddish purple
+    [240, 228, 66],  // yellow
+    [0, 0, 0],       // black
+    [150, 150, 150], // grey
+];
+
+/// The colour of a class; after nine they come again, with other shapes.
+pub fn class_colour(class: usize) -> Colour {
+    OKABE_ITO[class % OKABE_ITO.len()]
+}
+
+/// The shape of a class: no two of the first forty-five share both colour and shape.
+pub fn class_shape(class: usize) -> Shape {
+    const SHAPES: [Shape; 5] = [Shape::Circle, Shape::Triangle, Shape::Square, Shape::Diamond, Shape::Cross];
+    SHAPES[class % SHAPES.len()]
+}
