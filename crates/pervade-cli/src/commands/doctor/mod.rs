@@ -2,6 +2,7 @@
 //! reference, then its speed.
 
 mod codes;
+mod many;
 mod operations;
 mod points;
 mod prior;
@@ -88,6 +89,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     match &device {
         AnyDevice::Cpu(cpu) => checks.push(one_thread_or_many(cpu, threads.max(2))?),
         AnyDevice::Cuda(cuda) => {
+            checks.extend(many::against_cpu(&**cuda)?);
             checks.extend(points::against_cpu(&**cuda)?);
             checks.extend(steps::against_cpu(&**cuda)?);
         }

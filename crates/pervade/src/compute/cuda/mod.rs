@@ -50,6 +50,8 @@ struct Recorded {
     /// The prior is at work on the second stream.
     prior_beside: bool,
     shuffles: Vec<Shuffle>,
+    /// Weight gradients of its end.
+    late: affine::Late,
 }
 
 /// The order of all rows, which a recorded step looks up and each epoch makes anew.
@@ -165,9 +167,14 @@ impl Cuda {
     ) -> Result<CudaRecording> {
         let at = params.values.at;
         self.driver.begin_recording()?;
-        *self.state() =
-            Some(Recorded { tick: *tick, forked: false, prior_beside: false, shuffles: Vec::new() });
-        let done = body(params);
+        *self.state() = Some(Recorded {
+            tick: *tick,
+            forked: false,
+            prior_beside: false,
+            shuffles: Vec::new(),
+            late: affine::Late::default(),
+        });
+        let done = body(params).and_then(|()| self.launch_late());
         let recorded = self.state().take();
         let joined = match &recorded {
             Some(Recorded { forked: true, .. }) => self.driver.main_after_side(),
