@@ -9,7 +9,7 @@ use pervade::compute::{Cuda, Precision};
 #[test]
 fn kernels_compile_for_every_architecture_that_is_supported() {
     let must = std::env::var_os("PERVADE_NVRTC").is_some();
-    for architecture in ["sm_80", "sm_90"] {
+    for architecture in ["sm_80", "sm_90", "sm_90a"] {
         for precision in [Precision::Fp32, Precision::Tf32] {
             match compile_image(architecture, precision) {
                 Ok(image) => assert!(image.starts_with(b"\x7fELF"), "machine code for {architecture}"),

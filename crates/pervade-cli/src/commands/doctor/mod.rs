@@ -3,6 +3,7 @@
 
 mod codes;
 mod images;
+mod many;
 mod operations;
 mod points;
 mod posterior;
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     match &device {
         AnyDevice::Cpu(cpu) => checks.push(one_thread_or_many(cpu, threads.max(2))?),
         AnyDevice::Cuda(cuda) => {
+            checks.extend(many::against_cpu(&**cuda)?);
             checks.extend(points::against_cpu(&**cuda)?);
             checks.extend(steps::against_cpu(&**cuda)?);
             checks.push(images::updates_against_cpu(&**cuda)?);

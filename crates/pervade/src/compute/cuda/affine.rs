@@ -1,5 +1,11 @@
 //! Affine layers and their gradients: one kernel family, three layouts.
 
+mod hopper;
+mod late;
+
+pub(super) use hopper::SHARED as HOPPER_SHARED;
+pub(super) use late::Late;
+
 use super::driver::{Arg, Kernel, Launch};
 use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result, inverse_root, step_size};
 
@@ -17,7 +23,7 @@ enum Epilogue {
 
 /// What `kernels/product.cu` calls by the same name.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Product {
     a: u64,
     b: u64,
@@ -91,6 +97,12 @@ impl Product {
             ..Self::default()
         }
     }
+
+    /// Whether C and what is read beside it can be copied 16 bytes at a time.
+    fn note_width(&mut self) {
+        let at = self.c | self.extra | self.m | self.v;
+        self.c_wide = wide((at, self.c_ld as usize, (self.c_stride | self.extra_stride) as usize));
+    }
 }
 
 /// 16 bytes at a time need rows and restarts that start on a multiple of them.
@@ -107,7 +119,17 @@ fn weight(params: &Params<CudaBuffer>, layer: Affine) -> (u64, usize, usize) {
 }
 
 impl Cuda {
+    /// A op(B), where B is weights: [K, N], or [N, K] if `transposed`.
+    fn rows_by_weights(&self, transposed: bool, p: &mut Product, restarts: usize) -> Result<()> {
+        p.note_width();
+        match self.cluster_for(p, restarts as u32) {
+            Some(n_blocks) => self.product_on_hopper(p, transposed, restarts, n_blocks),
+            None => self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, false),
+        }
+    }
+
     fn product(&self, family: Family, p: &mut Product, restarts: usize, beside: bool) -> Result<()> {
+        p.note_width();
         let grid = |shape: Shape| {
             (p.columns.div_ceil(shape.tile[1]), p.rows.div_ceil(shape.tile[0]), restarts as u32)
         };
@@ -118,7 +140,6 @@ impl Cuda {
         let shape = family[usize::from(large)];
         let launch =
             Launch { kernel: shape.kernel, grid: grid(shape), threads: shape.threads, shared: shape.shared };
-        p.c_wide = wide((p.c | p.extra | p.m | p.v, p.c_ld as usize, (p.c_stride | p.extra_stride) as usize));
         self.driver.launch_on(beside, launch, &[Arg::of(&*p)])
     }
 
@@ -143,7 +164,7 @@ impl Cuda {
             epilogue: if activation == Activation::Relu { Epilogue::BiasRelu } else { Epilogue::Bias },
             ..Product::factors(whole(x), weight(params, layer))
         };
-        self.product(PLAIN, &mut p, x.restarts, false)
+        self.rows_by_weights(false, &mut p, x.restarts)
     }
 
     /// dx = dy W^T, masked by the ReLU that made x.
@@ -167,11 +188,11 @@ impl Cuda {
             epilogue: if relu_output.is_some() { Epilogue::Mask } else { Epilogue::Store },
             ..Product::factors(whole(dy), weight(params, layer))
         };
-        self.product(TRANSPOSED_B, &mut p, dy.restarts, false)
+        self.rows_by_weights(true, &mut p, dy.restarts)
     }
 
     /// dW = x^T dy and db, or the layer after a step of Adam with these. Within a recorded step this runs
-    /// beside what follows: nothing else of the step needs its result.
+    /// beside what follows, or after it: nothing else of the step needs its result.
     pub(super) fn backward_weights(
         &self,
         params: &mut Params<CudaBuffer>,
@@ -204,6 +225,9 @@ impl Cuda {
             p.beta1 = params.beta1;
             [p.m, p.sums_m] = [w, b].map(|at| params.first_moments.address(at));
             [p.v, p.sums_v] = [w, b].map(|at| params.second_moments.address(at));
+        }
+        if self.leave_for_later(&mut p, x.restarts)? {
+            return Ok(());
         }
         let beside = self.fork()?;
         self.product(TRANSPOSED_A, &mut p, x.restarts, beside)

@@ -11,7 +11,7 @@ use super::driver::failed;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 16] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
@@ -23,6 +23,9 @@ const SOURCES: [(&str, &str); 13] = [
     ("codes.cu", include_str!("kernels/codes.cu")),
     ("sticks.cu", include_str!("kernels/sticks.cu")),
     ("product.cu", include_str!("kernels/product.cu")),
+    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+    ("hopper.cu", include_str!("kernels/hopper.cu")),
+    ("weights.cu", include_str!("kernels/weights.cu")),
     ("points.cu", include_str!("kernels/points.cu")),
     ("neighbours.cu", include_str!("kernels/neighbours.cu")),
 ];
@@ -63,7 +66,9 @@ pub(super) fn compile(
             hint: "use `--device cpu`".to_string(),
         });
     }
-    let image = compile_image(&format!("sm_{major}{minor}"), precision)?;
+    // What is Hopper's own has a name of its own.
+    let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
+    let image = compile_image(&format!("sm_{major}{minor}{hopper}"), precision)?;
     context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
 }
 

@@ -1,7 +1,10 @@
 //! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
 
+mod cluster;
+
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{self, CUresult};
@@ -10,7 +13,10 @@ use cudarc::driver::{
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
 
+pub(super) use cluster::Mapped;
+
 use super::Precision;
+use super::affine::HOPPER_SHARED;
 use super::compile::{compile, nvrtc_version};
 use crate::compute::{Tick, inverse_root, step_size};
 use crate::seed::Key;
@@ -160,6 +166,9 @@ kernels! {
     ProductTransposedBSmall = "product_transposed_b_small",
     ProductTransposedBLarge = "product_transposed_b_large",
     ProductTransposedA = "product_transposed_a",
+    ProductWholeBatch = "product_whole_batch",
+    ManyProduct = "many_product",
+    ManyProductTransposedB = "many_product_transposed_b",
     Responsibilities = "responsibilities",
     Moments = "moments",
     AddParts = "add_parts",
@@ -187,7 +196,9 @@ pub(super) struct Driver {
     clock: u64,
     _clock: CudaSlice<u64>,
     name: String,
+    capability: (i32, i32),
     n_processors: u32,
+    recording: AtomicBool,
 }
 
 /// Whether a driver is there and finds a device.
@@ -216,12 +227,15 @@ impl Driver {
             .collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
-            if name.starts_with("product") || ["prior_rows", "responsibilities", "neighbours"].contains(name)
-            {
-                function
-                    .set_attribute(attribute, MOST_SHARED as i32)
-                    .map_err(of("give a kernel its shared memory"))?;
-            }
+            let shared = match *name {
+                "prior_rows" | "responsibilities" | "neighbours" => MOST_SHARED,
+                name if name.starts_with("product") => MOST_SHARED,
+                name if name.starts_with("many") && capability == (9, 0) => HOPPER_SHARED,
+                _ => continue,
+            };
+            function
+                .set_attribute(attribute, shared as i32)
+                .map_err(of("give a kernel its shared memory"))?;
         }
         let clock = main.alloc_zeros::<u64>(8).map_err(of("take memory"))?;
         let name = context.name().map_err(of("ask for the device's name"))?;
@@ -239,7 +253,9 @@ impl Driver {
             clock: address,
             _clock: clock,
             name,
+            capability,
             n_processors,
+            recording: AtomicBool::new(false),
         })
     }
 
@@ -341,13 +357,7 @@ impl Driver {
     /// The same on the second stream if `beside`.
     pub(super) fn launch_on(&self, beside: bool, launch: Launch, args: &[Arg]) -> Result<()> {
         let stream = if beside { &self.side } else { &self.main };
-        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
-        for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
-            *pointer = match arg {
-                Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
-                Arg::Struct(at, _) => at.cast_mut(),
-            };
-        }
+        let mut pointers = pointers(args);
         let function = self.functions[launch.kernel as usize].cu_function();
         let threads = (launch.threads, 1, 1);
         self.context.bind_to_thread().map_err(|e| failed("use the device", e))?;
@@ -400,10 +410,13 @@ impl Driver {
 
     pub(super) fn begin_recording(&self) -> Result<()> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        self.main.begin_capture(mode).map_err(|e| failed("record a step", e))
+        self.main.begin_capture(mode).map_err(|e| failed("record a step", e))?;
+        self.recording.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) fn end_recording(&self) -> Result<CudaGraph> {
+        self.recording.store(false, Ordering::Relaxed);
         let flags = sys::CUgraphInstantiate_flags(0);
         let graph = self.main.end_capture(flags).map_err(|e| failed("record a step", e))?;
         graph.ok_or_else(|| Error::Device {
@@ -415,6 +428,18 @@ impl Driver {
     pub(super) fn replay(graph: &CudaGraph) -> Result<()> {
         graph.launch().map_err(|e| failed("replay a step", e))
     }
+}
+
+/// Where each argument lies.
+fn pointers(args: &[Arg]) -> [*mut c_void; MOST_ARGUMENTS] {
+    let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
+    for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
+        *pointer = match arg {
+            Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
+            Arg::Struct(at, _) => at.cast_mut(),
+        };
+    }
+    pointers
 }
 
 fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {

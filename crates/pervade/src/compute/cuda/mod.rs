@@ -16,18 +16,21 @@ mod images;
 mod mixture;
 mod neighbours;
 mod points;
+mod recording;
 mod soft_clusters;
 mod sticks;
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use cudarc::driver::CudaSlice;
 
 pub use batch::{CudaBatch, CudaRows};
 pub use compile::compile_image;
 pub use points::CudaPoints;
+pub use recording::CudaRecording;
 
-use self::driver::{Clock, Driver, Keys};
+use self::driver::{Driver, Keys};
+use self::recording::{Recorded, Shuffle};
 use super::*;
 
 /// How the factors of a matrix product are rounded.
@@ -46,22 +49,6 @@ pub struct Cuda {
     precision: Precision,
     /// The step that is being recorded, and whether the second stream has a part in it.
     recorded: Mutex<Option<Recorded>>,
-}
-
-struct Recorded {
-    tick: Tick,
-    forked: bool,
-    /// The prior is at work on the second stream.
-    prior_beside: bool,
-    shuffles: Vec<Shuffle>,
-}
-
-/// The order of all rows, which a recorded step looks up and each epoch makes anew.
-struct Shuffle {
-    ids: u64,
-    keys: Keys,
-    n_rows: usize,
-    restarts: usize,
 }
 
 /// Numbers on the device.
@@ -89,16 +76,6 @@ pub struct CudaSums {
     n_places: usize,
 }
 
-/// A step as it was recorded, and the parameters that it works on.
-#[derive(Default)]
-pub struct CudaRecording {
-    graph: Option<cudarc::driver::CudaGraph>,
-    params: u64,
-    shuffles: Vec<Shuffle>,
-    /// The epoch that the shuffles are of.
-    epoch: Option<u64>,
-}
-
 impl Cuda {
     /// The device numbered `ordinal`.
     pub fn open(ordinal: usize, precision: Precision) -> Result<Self> {
@@ -119,69 +96,6 @@ impl Cuda {
     pub fn floor_ms(&self, flop: f64, bytes: f64) -> Result<f64> {
         let (flop_per_second, bytes_per_second) = self.driver.rates()?;
         Ok(1e3 * (flop / flop_per_second + bytes / bytes_per_second))
-    }
-
-    /// What is being recorded.
-    fn state(&self) -> MutexGuard<'_, Option<Recorded>> {
-        self.recorded.lock().expect("no thread died while recording")
-    }
-
-    /// The clock's address while a step is recorded (else null), and the step's numbers.
-    fn clock(&self) -> (u64, Tick) {
-        let recorded = self.state();
-        match &*recorded {
-            Some(recorded) => (self.driver.clock_address(), recorded.tick),
-            None => (0, Tick::default()),
-        }
-    }
-
-    /// Lets what follows on the second stream run beside the first, from this point of the step on. Only
-    /// while a step is recorded: its end brings both together again.
-    fn fork(&self) -> Result<bool> {
-        let mut recorded = self.state();
-        let Some(recorded) = &mut *recorded else { return Ok(false) };
-        recorded.forked = true;
-        self.driver.side_after_main()?;
-        Ok(true)
-    }
-
-    /// Lets the prior run on the second stream from the moment the latents were there.
-    fn fork_prior(&self) -> Result<bool> {
-        let mut recorded = self.state();
-        let Some(recorded) = &mut *recorded else { return Ok(false) };
-        (recorded.forked, recorded.prior_beside) = (true, true);
-        self.driver.side_after_sampled()?;
-        Ok(true)
-    }
-
-    /// What follows needs the prior's gradients.
-    fn join_prior(&self) -> Result<()> {
-        let mut recorded = self.state();
-        let pending = recorded.as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.prior_beside));
-        if pending { self.driver.main_after_prior() } else { Ok(()) }
-    }
-
-    fn record(
-        &self,
-        tick: &Tick,
-        params: &mut Params<CudaBuffer>,
-        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
-    ) -> Result<CudaRecording> {
-        let at = params.values.at;
-        self.driver.begin_recording()?;
-        *self.state() =
-            Some(Recorded { tick: *tick, forked: false, prior_beside: false, shuffles: Vec::new() });
-        let done = body(params);
-        let recorded = self.state().take();
-        let joined = match &recorded {
-            Some(Recorded { forked: true, .. }) => self.driver.main_after_side(),
-            _ => Ok(()),
-        };
-        // Ended in any case: a stream left recording would refuse all other work.
-        let graph = self.driver.end_recording();
-        done.and(joined)?;
-        let shuffles = recorded.map_or_else(Vec::new, |recorded| recorded.shuffles);
-        Ok(CudaRecording { graph: Some(graph?), params: at, shuffles, epoch: None })
     }
 }
 
@@ -246,19 +160,7 @@ impl Device for Cuda {
         params: &mut Params<CudaBuffer>,
         body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
     ) -> Result<()> {
-        // Parameters that moved are a new step: what was recorded points elsewhere.
-        if recording.graph.is_none() || recording.params != params.values.at {
-            *recording = self.record(tick, params, body)?;
-        }
-        if recording.epoch != Some(tick.epoch) {
-            for shuffle in &recording.shuffles {
-                let n = shuffle.n_rows;
-                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, tick.epoch, 0..n, n)?;
-            }
-            recording.epoch = Some(tick.epoch);
-        }
-        self.driver.set_clock(Clock::at(tick, params.beta1))?;
-        recording.graph.as_ref().map_or(Ok(()), Driver::replay)
+        self.replay(tick, recording, params, body)
     }
 
     fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CudaRows> {

@@ -1,0 +1,100 @@
+// Hopper's own instructions for what goes on beside a warp: the copy engine, counters in shared memory that say
+// how far it is, blocks that start together, kernels that overlap. On other devices they are empty, and nothing calls
+// them.
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define HOPPER 1
+#else
+#define HOPPER 0
+#endif
+
+// Lines of 128 bytes, eight of which make an atom: the hardware looks for chunk c (16 bytes) of line l at place
+// c ^ l % 8.
+__device__ __forceinline__ u64 describe(u32 at) {
+    return (u64)((at & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+// The warps' meeting point, from whichever branch they come.
+__device__ __forceinline__ void meet() { asm volatile("bar.sync 0;" ::: "memory"); }
+
+// What the copy engine has to know of a matrix [R, rows, columns]: made by the driver.
+struct alignas(64) Map {
+    u64 words[16];
+};
+
+// Asks the engine for a tile; zeros beyond the matrix' edges. `done` counts its bytes.
+__device__ __forceinline__ void copy_tile(u32 to, const Map &map, u32 column, u32 row, u32 restart, u32 done) {
+#if HOPPER
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(&map), "r"(column), "r"(row), "r"(restart), "r"(done)
+                 : "memory");
+#endif
+}
+
+// A counter of n arrivals (or of bytes).
+__device__ __forceinline__ void start_counter(u32 at, u32 n) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(n) : "memory");
+}
+
+// One arrival, and bytes that will come.
+__device__ __forceinline__ void expect(u32 at, u32 n_bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(n_bytes) : "memory");
+}
+
+__device__ __forceinline__ void arrive(u32 done) {
+#if HOPPER
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(done) : "memory");
+#endif
+}
+
+// Waits until a counter has gone through its phase of this parity.
+__device__ __forceinline__ void wait_for(u32 done, u32 parity) {
+#if HOPPER
+    asm volatile("{\n.reg .pred there;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n@!there bra again;\n}" ::"r"(done),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+// The blocks of a cluster share out k, and each finishes some of the rows.
+__device__ __forceinline__ u32 cluster_rank() {
+    u32 rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ u32 cluster_size() {
+    u32 size;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+}
+
+__device__ __forceinline__ void meet_cluster() {
+#if HOPPER
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// The kernel may start before the one that makes its rows has ended, and lets the next one do the same. What that
+// one wrote is there when this returns.
+__device__ __forceinline__ void after_previous() {
+#if HOPPER
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Four numbers of another block's shared memory.
+__device__ __forceinline__ float4 load_from(u32 at, u32 rank) {
+    float4 x;
+#if HOPPER
+    u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(there)
+                 : "memory");
+#endif
+    return x;
+}
