@@ -14,8 +14,9 @@ pub const PALE: Colour = [222, 222, 222];
 /// The page.
 pub const WHITE: Colour = [255, 255, 255];
 
-/// Okabe and Ito, "Color Universal Design" (2008): told apart by the colour-blind. A grey is the ninth.
-pub const OKABE_ITO: [Colour; 9] = [
+/// Okabe and Ito, "Color Universal Design" (2008): told apart by the colour-blind. A grey and a dark
+/// brown are ours, so that ten classes have ten colours.
+pub const OKABE_ITO: [Colour; 10] = [
     [0, 114, 178],   // blue
     [230, 159, 0],   // orange
     [0, 158, 115],   // bluish green
@@ -25,15 +26,28 @@ pub const OKABE_ITO: [Colour; 9] = [
     [240, 228, 66],  // yellow
     [0, 0, 0],       // black
     [150, 150, 150], // grey
+    [120, 66, 24],   // brown
 ];
 
-/// The colour of a class; after nine they come again, with other shapes.
+/// The colour of a class; after ten they come again, with other shapes.
 pub fn class_colour(class: usize) -> Colour {
     OKABE_ITO[class % OKABE_ITO.len()]
 }
 
-/// The shape of a class: no two of the first forty-five share both colour and shape.
+/// The shape of a class: no two of the first fifty share both colour and shape.
 pub fn class_shape(class: usize) -> Shape {
     const SHAPES: [Shape; 5] = [Shape::Circle, Shape::Triangle, Shape::Square, Shape::Diamond, Shape::Cross];
-    SHAPES[class % SHAPES.len()]
+    SHAPES[(class + class / SHAPES.len()) % SHAPES.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_classes_look_alike() {
+        let looks: Vec<(Colour, Shape)> =
+            (0..50).map(|class| (class_colour(class), class_shape(class))).collect();
+        assert!((0..50).all(|i| (0..i).all(|j| looks[i] != looks[j])));
+    }
 }

@@ -150,7 +150,11 @@ pub(super) fn pictures(record: &FigureRecord<Pictures>, title: &str) -> Page {
     let title = format!("{title} {}", record.title);
     let mut notes = notes(record, &pictures.notes);
     if pictures.panels.iter().any(|panel| !panel.names.is_empty()) {
-        notes.insert(0, "Before each line: the label that most rows of the cluster have.".to_string());
+        notes.insert(
+            0,
+            "Before each line: the label that most rows of the cluster have; ? where it has none."
+                .to_string(),
+        );
     }
     image_panels(&title, &panels, pictures.width, 2, &notes)
 }
