@@ -38,9 +38,9 @@ paper are files of the program (`repro/rows` in its source); --rows gives it oth
 in `OUT/records`, and is not run again. Labels only score. `vade` is what `pervade fit` does by itself, `vade-paper` the \
 paper's recipe; their seeds are restarts of one fit, trained side by side on a GPU.")]
 pub(crate) struct ReproduceArgs {
-    /// What to make
-    #[arg(value_name = "WHAT")]
-    what: What,
+    /// What to make; figures of one command share what is trained for them
+    #[arg(value_name = "WHAT", required = true)]
+    what: Vec<What>,
     /// Folder of the data sets
     #[arg(long, value_name = "DIR", required_unless_present = "redraw")]
     data: Option<PathBuf>,
@@ -131,26 +131,27 @@ enum What {
 }
 
 impl What {
-    fn tables(self) -> Vec<Which> {
-        match self {
-            What::Table1 => vec![Which::Table1],
-            What::Table2 => vec![Which::Table2],
-            What::Table3 => vec![Which::Table3],
-            What::All => vec![Which::Table1, Which::Table2, Which::Table3],
-            _ => vec![],
-        }
+    fn tables(wanted: &[What]) -> Vec<Which> {
+        let all =
+            [(What::Table1, Which::Table1), (What::Table2, Which::Table2), (What::Table3, Which::Table3)];
+        Self::among(wanted, &all)
     }
 
-    fn figures(self) -> Vec<Figure> {
-        match self {
-            What::FigureAccuracy => vec![Figure::Accuracy],
-            What::FigureLatents => vec![Figure::Latents],
-            What::FigureSamples => vec![Figure::Samples],
-            What::FigureEmbeddings => vec![Figure::Embeddings],
-            What::FigureClusters => vec![Figure::Clusters],
-            What::All => Figure::ALL.to_vec(),
-            _ => vec![],
-        }
+    fn figures(wanted: &[What]) -> Vec<Figure> {
+        let all = [
+            (What::FigureAccuracy, Figure::Accuracy),
+            (What::FigureLatents, Figure::Latents),
+            (What::FigureSamples, Figure::Samples),
+            (What::FigureEmbeddings, Figure::Embeddings),
+            (What::FigureClusters, Figure::Clusters),
+        ];
+        Self::among(wanted, &all)
+    }
+
+    /// Those of `all` that are wanted, in their order.
+    fn among<T: Copy>(wanted: &[What], all: &[(What, T)]) -> Vec<T> {
+        let is_wanted = |what: &What| wanted.contains(what) || wanted.contains(&What::All);
+        all.iter().filter(|(what, _)| is_wanted(what)).map(|(_, thing)| *thing).collect()
     }
 }
 
@@ -161,13 +162,13 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
         return Err(Error::setting(name, 0, "must be at least 1"));
     }
     let of = |which: Which| Ok((which, Rows::of(which, args.rows.as_deref())?));
-    let tables: Vec<(Which, Rows)> = args.what.tables().into_iter().map(of).collect::<Result<_>>()?;
+    let tables: Vec<(Which, Rows)> = What::tables(&args.what).into_iter().map(of).collect::<Result<_>>()?;
     // Figures go by the settings of table 2.
     let figure_rows = of(Which::Table2)?;
     let known = if tables.is_empty() { std::slice::from_ref(&figure_rows) } else { &tables };
     rows::check_only(&args.only, known)?;
     if args.dry_run {
-        return list(args, &tables, &args.what.figures(), console);
+        return list(args, &tables, &What::figures(&args.what), console);
     }
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
     check_writable(&args.out.join("table"))?;
@@ -230,7 +231,7 @@ fn make_figures(
     console: &Console,
     done: &mut Vec<Value>,
 ) -> Result<()> {
-    let figures = args.what.figures();
+    let figures = What::figures(&args.what);
     if figures.is_empty() {
         return Ok(());
     }

@@ -13,6 +13,7 @@ use crate::words;
 pub(super) type MethodLevel = (String, f64);
 
 const VADE_COLOUR: [u8; 3] = OKABE_ITO[0];
+const PAPER_COLOUR: [u8; 3] = OKABE_ITO[3];
 /// Right, and wrong.
 const RIGHT: ([u8; 3], Shape) = (OKABE_ITO[4], Shape::Circle);
 const WRONG: ([u8; 3], Shape) = (OKABE_ITO[3], Shape::Cross);
@@ -54,19 +55,24 @@ pub(super) fn accuracy(record: &FigureRecord<Accuracy>, rivals: &[MethodLevel], 
         let label = Some(format!("VaDE, median: {:.1}", 100.0 * last(&median)));
         lines.push(Line { points: curve(&median), colour: BLACK, width: 2.4, opacity: 1.0, label });
     }
-    let level = |(i, (name, mean)): (usize, &MethodLevel)| Level {
+    // Their names stand at their ends: colour is left for what is trained here.
+    let level = |(name, mean): &MethodLevel| Level {
         value: 100.0 * mean,
         label: format!("{name} {:.1}", 100.0 * mean),
-        colour: class_colour(i + 1),
+        colour: GREY,
     };
-    let mut levels: Vec<Level> = rivals.iter().enumerate().map(level).collect();
+    let mut levels: Vec<Level> = rivals.iter().map(level).collect();
     levels.extend(paper.map(|value| Level {
         value,
         label: format!("VaDE in the paper {value:.1}"),
-        colour: GREY,
+        colour: PAPER_COLOUR,
     }));
     Curves {
-        title: format!("VaDE on {}, {}", record.title, words::counted(restarts.len(), "restart")),
+        title: format!(
+            "{}: VaDE by the paper's recipe, {}; means of the others",
+            record.title,
+            words::counted(restarts.len(), "restart")
+        ),
         x_label: "epoch of joint training".to_string(),
         y_label: "accuracy, %".to_string(),
         lines,

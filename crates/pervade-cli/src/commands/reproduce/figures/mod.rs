@@ -41,9 +41,6 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    pub(super) const ALL: [Figure; 5] =
-        [Figure::Accuracy, Figure::Latents, Figure::Samples, Figure::Embeddings, Figure::Clusters];
-
     /// The row of table 2 whose settings the figure goes by.
     fn method(self) -> &'static str {
         match self {
@@ -93,15 +90,13 @@ pub(super) fn is_begun(figure: Figure, out: &Path) -> bool {
     record::place(out, figure).exists()
 }
 
-/// Mean accuracies of the rivals in table 2's records, and the paper's value for VaDE.
+/// Mean accuracies of all others in table 2's records, and the paper's value for VaDE.
 fn levels(rows: &Rows, data: &str, out: &Path) -> Result<(Vec<draw::MethodLevel>, Option<f64>)> {
     let mut levels = Vec::new();
     let mut paper = None;
     for row in rows.rows.iter().filter(|row| row.data == data) {
         if row.method == PAPER {
             paper = row.paper.get("accuracy").copied();
-        }
-        if row.settings.contains_key("recipe") {
             continue;
         }
         let record = Record::load(&Record::place(out, Which::Table2, row))?;
