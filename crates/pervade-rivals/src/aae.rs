@@ -10,6 +10,7 @@
 //! takes 16 or 30 and maps several to one label.
 //! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10. On the 1,797 digits 0.80, 0.51 and 0.71 after 200
 //! epochs (three seeds, hidden layers of 100, 100 and 400); at an adversarial learning rate of 2e-4 0.48 after as many.
+//! repro/table2.md has more, docs/paper.md what was tried: on UCI HAR the clusters collapse.
 
 use pervade::compute::{Device, Draw, Layout, Matrix, Params, Pick, Tick};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};

@@ -15,8 +15,8 @@
 //! the cliques leave crumbs beside the great pieces, these are not clustered (`pieces.rs`): on UCI HAR there are eight,
 //! and with them the six clusters were crumbs (ACC 0.20, and 0.54 without). Such and new rows get the cluster of most
 //! of their four nearest known rows.
-//! Expected on MNIST: 0.84 (the VaDE paper's table 2, λ chosen by labels); measured 0.84 on all 70,000 rows (one
-//! seed, ten starts of the rotation) and 0.80 on the 10,000 test rows.
+//! Expected on MNIST: 0.84 (the VaDE paper's table 2, λ chosen by labels); measured 0.84 on all 70,000 rows and 0.80
+//! on the 10,000 test rows.
 
 use std::sync::Arc;
 

@@ -209,6 +209,11 @@ fn make_tables(
         };
         // What was done before something stopped it is in the table too.
         let table = PaperTable::load(which, rows, &args.out)?;
+        if table.is_empty() {
+            console.say(&format!("{}: no records in {}, no table", which.name(), args.out.display()));
+            failed = failed.and(ran);
+            continue;
+        }
         let files = table.write(&args.out)?.map(|path| path.display().to_string());
         if !console.json {
             console.result(&Value::Null, table.markdown().trim_end())?;

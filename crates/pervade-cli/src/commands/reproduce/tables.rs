@@ -27,6 +27,11 @@ impl PaperTable {
         Ok(Self { which, rows, records })
     }
 
+    /// Whether there is no record of any row.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.iter().all(Option::is_none)
+    }
+
     /// Writes both files; returns their paths.
     pub(super) fn write(&self, out: &Path) -> Result<[PathBuf; 2]> {
         let paths = ["md", "csv"].map(|ending| out.join(format!("{}.{ending}", self.which.name())));
