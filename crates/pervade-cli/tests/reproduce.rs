@@ -37,9 +37,15 @@ where = "table 2"
 
 [[row]]
 data = "digits"
-method = "vade"
+method = "vade-paper"
 seeds = 2
 settings = { recipe = "paper" }
+
+[[row]]
+data = "digits"
+method = "vade"
+seeds = 2
+settings = { recipe = "robust" }
 
 [[row]]
 data = "nowhere"
@@ -82,11 +88,11 @@ fn rows_are_run_once_and_the_tables_are_made_from_their_records() {
     }
     let markdown = text(&place, "repro/table2.md");
     assert_eq!(markdown.trim_end(), ran.stdout.trim_end());
-    assert!(markdown.contains("| method  |") && markdown.contains("| paper: MNIST |"), "{markdown}");
+    assert!(markdown.contains("| method     |") && markdown.contains("| paper: MNIST |"), "{markdown}");
     assert!(markdown.contains("2 seeds") && markdown.contains("53.73"), "{markdown}");
     assert!(markdown.contains("Digits stands for the paper's MNIST: smaller."), "{markdown}");
     let csv = text(&place, "repro/table2.csv");
-    assert_eq!(csv.lines().count(), 1 + 4 * 3);
+    assert_eq!(csv.lines().count(), 1 + 5 * 3);
     assert!(csv.lines().all(|line| line.split(',').count() == 16), "{csv}");
     // Nothing is run again, whatever is asked for beside what is there.
     let before = place.bytes("repro/records/table2/digits-gmm.json");
@@ -154,7 +160,7 @@ fn what_cannot_be_run_is_told() {
     let place = place();
     for (more, told) in [
         (&["--only", "digits:dbscan"][..], "`digits:dbscan`, must be DATASET:METHOD"),
-        (&["--only", "iris"], "hint: data sets: digits, nowhere; methods: k-means, gmm, vade"),
+        (&["--only", "iris"], "hint: data sets: digits, nowhere; methods: k-means, gmm, vade-paper, vade"),
         (&["--only", "nowhere"], "data/nowhere/x.npy`: there is no such file or folder"),
         (&["--seeds", "0"], "`seeds` is 0"),
         (&["--rows", "none.toml"], "cannot read `none.toml`"),
