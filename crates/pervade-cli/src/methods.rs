@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use indicatif::ProgressBar;
 use pervade::config::{CheckedSettings, Recipe};
 use pervade::train::{Control, Event, Observer};
 
 use crate::console::Console;
-use crate::interrupt;
-use crate::progress::{Plan, Progress};
+use crate::progress::{self, Plan, Progress};
+use crate::{interrupt, words};
 
 /// VaDE's names in a comparison.
 pub(crate) const VADE: [(&str, Recipe, &str); 2] = [
@@ -15,20 +16,73 @@ pub(crate) const VADE: [(&str, Recipe, &str); 2] = [
     ("vade-paper", Recipe::Paper, "the same as its paper has it"),
 ];
 
-/// Who listens: VaDE's stages (`vade` are its settings) are shown; all that trains stops at Ctrl-C, what does not is
-/// asked between runs.
-pub(crate) fn observer<'c>(vade: Option<&CheckedSettings>, console: &'c Console) -> Box<dyn Observer + 'c> {
+/// Who listens: VaDE's stages (`vade` are its settings) are shown as `fit` shows them, those of another method by their
+/// epochs; all that trains stops at Ctrl-C, what does not is asked between runs.
+pub(crate) fn observer<'c>(
+    name: &str,
+    vade: Option<&CheckedSettings>,
+    console: &'c Console,
+) -> Box<dyn Observer + 'c> {
     match vade {
         Some(checked) => Box::new(Progress::new(console, Plan::new(checked, None), None, Instant::now())),
-        None => Box::new(Interruptible),
+        None => Box::new(Epochs { console, name: name.to_string(), phase: None, last_line: Instant::now() }),
     }
 }
 
-/// Shows nothing, and stops at Ctrl-C.
-struct Interruptible;
+/// Shows how many epochs of a phase are done: a bar on a terminal, now and then a line elsewhere.
+struct Epochs<'c> {
+    console: &'c Console,
+    name: String,
+    phase: Option<Phase>,
+    last_line: Instant,
+}
 
-impl Observer for Interruptible {
-    fn event(&mut self, _event: &Event<'_>) -> Control {
+/// What a method is at.
+struct Phase {
+    title: String,
+    epochs: usize,
+    since: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Epochs<'_> {
+    fn begin(&mut self, phase: &str, epochs: usize) {
+        self.end();
+        let title = format!("{}: {phase}", self.name);
+        let shown = !self.console.quiet && Console::is_terminal();
+        let bar = shown.then(|| progress::epoch_bar(&title, epochs as u64));
+        self.phase = Some(Phase { title, epochs, since: Instant::now(), bar });
+        self.last_line = Instant::now();
+    }
+
+    fn show(&mut self, epoch: usize) {
+        let Some(phase) = &self.phase else { return };
+        if let Some(bar) = &phase.bar {
+            bar.set_position(epoch as u64);
+        } else if self.last_line.elapsed() >= progress::BETWEEN_LINES {
+            self.last_line = Instant::now();
+            let (title, epochs) = (&phase.title, phase.epochs);
+            let took = words::duration(phase.since.elapsed());
+            self.console.say(&format!("{title}: epoch {epoch} of {epochs}, {took}"));
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.phase.take().and_then(|phase| phase.bar) {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Epochs<'_> {
+    fn event(&mut self, event: &Event<'_>) -> Control {
+        match *event {
+            Event::StageStarted { phase, epochs, .. } => self.begin(phase, epochs),
+            Event::Pretrained(_, entry) => self.show(entry.epoch),
+            Event::Trained(_, entry) => self.show(entry.epoch),
+            Event::StageEnded { .. } => self.end(),
+            _ => {}
+        }
         if interrupt::asked() { Control::Stop } else { Control::Continue }
     }
 }

@@ -17,7 +17,7 @@ use crate::{interrupt, words};
 /// The bar moves at most this often.
 const BETWEEN_MOVES: Duration = Duration::from_millis(100);
 /// Plain lines come at most this often.
-const BETWEEN_LINES: Duration = Duration::from_secs(5);
+pub(crate) const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
 /// What a fit's listener needs to know beforehand.
 pub(crate) struct Plan {
@@ -301,13 +301,23 @@ impl Progress<'_> {
     }
 }
 
+/// A bar that counts epochs.
+pub(crate) fn epoch_bar(title: &str, epochs: u64) -> ProgressBar {
+    styled(ProgressBar::new(epochs), title, "{prefix}  {bar:24} {percent:>3}%  {eta} left")
+}
+
 /// A bar that counts rows; a spinner where the length is not known.
 fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
-    let bar = if rows == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(rows).with_position(done) };
-    let template = match rows {
-        0 => "{prefix}  {spinner} {elapsed}  {msg}",
-        _ => "{prefix}  {bar:24} {percent:>3}%  {rate}, {eta} left  {msg}",
-    };
+    match rows {
+        0 => styled(ProgressBar::new_spinner(), title, "{prefix}  {spinner} {elapsed}  {msg}"),
+        _ => {
+            let bar = ProgressBar::new(rows).with_position(done);
+            styled(bar, title, "{prefix}  {bar:24} {percent:>3}%  {rate}, {eta} left  {msg}")
+        }
+    }
+}
+
+fn styled(bar: ProgressBar, title: &str, template: &str) -> ProgressBar {
     // The template is a constant of ours; the plain bar is as good an answer to a mistake in it.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {

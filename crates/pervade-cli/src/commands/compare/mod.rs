@@ -244,7 +244,7 @@ fn run_method<D: Device>(
     report
 }
 
-/// Who listens: VaDE's stages are shown; all that trains stops at Ctrl-C, what does not is asked between runs.
+/// Who listens to a method.
 fn observer<'c>(
     args: &CompareArgs,
     name: &str,
@@ -253,5 +253,5 @@ fn observer<'c>(
 ) -> Box<dyn Observer + 'c> {
     let vade = VADE.iter().find(|vade| vade.0 == name);
     let checked = vade.and_then(|(_, recipe, _)| args.settings(*recipe, 2).check(&table.data).ok());
-    methods::observer(checked.as_ref(), console)
+    methods::observer(name, checked.as_ref(), console)
 }

@@ -168,14 +168,14 @@ impl<D: Device> Working<'_, D> {
 
     fn restarts(&mut self, checked: &CheckedSettings, restarts: std::ops::Range<usize>) -> Result<()> {
         let (measure, device) = (self.measure, self.device);
-        let mut observer = methods::observer(Some(checked), self.console);
+        let mut observer = methods::observer(&self.record.method, Some(checked), self.console);
         self.since = Instant::now();
         pervade::fit_restarts(measure.data(), checked, device, restarts, observer.as_mut(), self)
     }
 
     fn seeds(&mut self, method: &dyn Clusterer<D>, seeds: &[u64]) -> Result<()> {
         let (measure, device) = (self.measure, self.device);
-        let mut observer = methods::observer(None, self.console);
+        let mut observer = methods::observer(&self.record.method, None, self.console);
         self.since = Instant::now();
         method.cluster_each(measure.data(), device, seeds, observer.as_mut(), &mut |seed, found| {
             let took = self.since.elapsed();

@@ -43,7 +43,7 @@ impl<D: Device> Studio<'_, D> {
         });
         let fitted = How::<D>::of(&row, self.set.clusters, &self.quick.settings()).and_then(|how| {
             self.console.say(&format!("{name} on {}", self.set.name));
-            let mut observer = methods::observer(None, self.console);
+            let mut observer = methods::observer(name, None, self.console);
             match how {
                 How::Rival(method) => method.cluster(&self.data, self.device, 0, observer.as_mut()),
                 How::Vade(_) => Err(Error::data("rows", format!("`{name}` is not a rival"))),

@@ -47,7 +47,7 @@ impl VadeFit {
         let restarts = settings.restarts;
         let checked = settings.check(data)?;
         let mut watch = Watching { labels, sample, checked: &checked, watched, fit: VadeFit::default() };
-        let mut observer = methods::observer(Some(&checked), console);
+        let mut observer = methods::observer("VaDE", Some(&checked), console);
         pervade::fit_restarts(data, &checked, device, 0..restarts, observer.as_mut(), &mut watch)?;
         let mut fit = watch.fit;
         let score = |model: &Vade| {
