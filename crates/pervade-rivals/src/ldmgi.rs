@@ -22,19 +22,18 @@ use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::Dataset;
-use pervade::graph::{Graph, GraphOptions};
+use pervade::graph::Graph;
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 use rayon::prelude::*;
 
 use crate::eigen::{Accuracy, smallest};
-use crate::nearest::{KnownRows, NearestKnown};
-use crate::pieces::without_crumbs;
-use crate::rows::{check_rows, dense, preparation};
+use crate::nearest::{NearestKnown, known_graph, only, shared};
+use crate::rows::check_rows;
 use crate::small::{cholesky, invert_lower, nearest_rotation, symmetric_eigen};
 use crate::sparse::Sparse;
-use crate::spectral::{only, rows_of, shared, unit_rows};
+use crate::spectral::unit_rows;
 
 /// Alternations of the rotation at most; a dozen are usual.
 const MAX_ROTATIONS: usize = 200;
@@ -85,16 +84,13 @@ impl<D: Device> Clusterer<D> for Ldmgi {
     ) -> Result<()> {
         // One eigenvector more than clusters: the constant one is dropped.
         check_rows(data, self.n_clusters, (self.n_clusters + 1).max(3))?;
-        let (preparation, d, k) = (preparation(data)?, data.n_columns(), self.n_clusters);
-        let rows = dense(data, &preparation);
-        let options = GraphOptions { neighbours: self.clique.max(2) - 1, ..GraphOptions::default() };
-        let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, k);
-        let known = rows_of(&graph, rows, d);
-        let laplacian = laplacian(&graph, &known, d, self.lambda_ratio);
+        let (d, k) = (data.n_columns(), self.n_clusters);
+        let (graph, known) = known_graph(data, device, k, self.clique.max(2) - 1)?;
+        let laplacian = laplacian(&graph, &known.rows, d, self.lambda_ratio);
         let upper = laplacian.largest_possible();
         let found = smallest(&laplacian, k + 1, upper, shared(), Accuracy::default())?;
         let lines = unit_rows(&without_constant(&found.vectors, k + 1), k);
-        let known = Arc::new(KnownRows::new(preparation, known, d, graph.n_neighbours));
+        let known = Arc::new(known);
         for &seed in seeds {
             let clusters = rotate(&lines, k, self.starts, Key::new(seed, Stream::Sample, 0));
             take(seed, Box::new(NearestKnown { known: known.clone(), clusters, n_clusters: k }))?;

@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
-use pervade::{Clustering, Result};
+use pervade::graph::{Graph, GraphOptions};
+use pervade::seed::{Key, Stream};
+use pervade::train::Observer;
+use pervade::{Clusterer, Clustering, Error, Result};
 use rayon::prelude::*;
 
-use crate::rows::dense;
+use crate::pieces::without_crumbs;
+use crate::rows::{dense, preparation};
 
 /// Known rows compared at once.
 const LANES: usize = 16;
 
 /// Rows that a method has seen.
 pub(crate) struct KnownRows {
-    pub(crate) preparation: Preparation,
+    preparation: Preparation,
     /// `[n, D]`
-    rows: Vec<f32>,
+    pub(crate) rows: Vec<f32>,
     n_columns: usize,
     /// How many of the nearest vote.
     voters: usize,
@@ -35,10 +39,55 @@ pub(crate) struct NearestKnown {
     pub(crate) n_clusters: usize,
 }
 
+/// For what is drawn once and serves all seeds.
+pub(crate) fn shared() -> Key {
+    Key::new(0, Stream::Sample, 0)
+}
+
+/// The graph of the rows without its crumbs, and the rows that are its nodes, prepared; as many vote for a new row as
+/// a row has neighbours.
+pub(crate) fn known_graph<D: Device>(
+    data: &Dataset,
+    device: &D,
+    n_clusters: usize,
+    neighbours: usize,
+) -> Result<(Graph, KnownRows)> {
+    let (preparation, d) = (preparation(data)?, data.n_columns());
+    let rows = dense(data, &preparation);
+    let options = GraphOptions { neighbours, ..GraphOptions::default() };
+    let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, n_clusters);
+    let known = KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours);
+    Ok((graph, known))
+}
+
+/// The rows that are nodes of the graph.
+fn rows_of(graph: &Graph, rows: Vec<f32>, d: usize) -> Vec<f32> {
+    if graph.rows.len() * d == rows.len() {
+        return rows;
+    }
+    graph.rows.iter().flat_map(|&row| rows[row as usize * d..(row as usize + 1) * d].to_vec()).collect()
+}
+
+/// The clustering of one seed, by a method that clusters several at once.
+pub(crate) fn only<D: Device>(
+    method: &impl Clusterer<D>,
+    data: &Dataset,
+    device: &D,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Box<dyn Clustering<D>>> {
+    let mut found = None;
+    method.cluster_each(data, device, &[seed], observer, &mut |_, clustering| {
+        found = Some(clustering);
+        Ok(())
+    })?;
+    found.ok_or_else(|| Error::data("data", "no clustering was made"))
+}
+
 impl KnownRows {
     /// # Shapes
     /// - rows: `[n, D]`
-    pub(crate) fn new(preparation: Preparation, rows: Vec<f32>, n_columns: usize, voters: usize) -> Self {
+    fn new(preparation: Preparation, rows: Vec<f32>, n_columns: usize, voters: usize) -> Self {
         let mut places = HashMap::new();
         for (place, row) in rows.chunks_exact(n_columns).enumerate() {
             places.entry(bytes(row)).or_insert(place);

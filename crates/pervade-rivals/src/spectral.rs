@@ -15,16 +15,15 @@ use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::Dataset;
-use pervade::graph::{Graph, GraphOptions};
-use pervade::seed::{Key, Stream};
+use pervade::graph::Graph;
+use pervade::seed::Key;
 use pervade::train::Observer;
-use pervade::{Clusterer, Clustering, Error, Result};
+use pervade::{Clusterer, Clustering, Result};
 
 use crate::eigen::{Accuracy, Eigen, smallest};
 use crate::kmeans::best_start;
-use crate::nearest::{KnownRows, NearestKnown};
-use crate::pieces::without_crumbs;
-use crate::rows::{check_rows, dense, preparation};
+use crate::nearest::{NearestKnown, known_graph, only, shared};
+use crate::rows::check_rows;
 use crate::sparse::Sparse;
 
 /// Spectral clustering with its settings.
@@ -69,40 +68,15 @@ impl<D: Device> Clusterer<D> for Spectral {
     ) -> Result<()> {
         let k = self.n_clusters;
         check_rows(data, k, 2)?;
-        let (preparation, d) = (preparation(data)?, data.n_columns());
-        let rows = dense(data, &preparation);
-        let options = GraphOptions { neighbours: self.neighbours, ..GraphOptions::default() };
-        let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, k);
+        let (graph, known) = known_graph(data, device, k, self.neighbours)?;
         let embedding = embedding(&graph, k, shared(), Accuracy::default())?;
-        let lines = unit_rows(&embedding.vectors, k);
-        let known = Arc::new(KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours));
+        let (lines, known) = (unit_rows(&embedding.vectors, k), Arc::new(known));
         for &seed in seeds {
             let clusters = best_start(device, &lines, k, k, self.starts, seed)?.assignment;
             take(seed, Box::new(NearestKnown { known: known.clone(), clusters, n_clusters: k }))?;
         }
         Ok(())
     }
-}
-
-/// For what is drawn once and serves all seeds.
-pub(crate) fn shared() -> Key {
-    Key::new(0, Stream::Sample, 0)
-}
-
-/// The clustering of one seed, by a method that clusters several at once.
-pub(crate) fn only<D: Device>(
-    method: &impl Clusterer<D>,
-    data: &Dataset,
-    device: &D,
-    seed: u64,
-    observer: &mut dyn Observer,
-) -> Result<Box<dyn Clustering<D>>> {
-    let mut found = None;
-    method.cluster_each(data, device, &[seed], observer, &mut |_, clustering| {
-        found = Some(clustering);
-        Ok(())
-    })?;
-    found.ok_or_else(|| Error::data("data", "no clustering was made"))
 }
 
 /// The smallest eigenvectors of the graph's normalised Laplacian.
@@ -141,12 +115,4 @@ pub(crate) fn unit_rows(vectors: &[f64], k: usize) -> Vec<f32> {
         lines.extend(row.iter().map(|x| (x / length) as f32));
     }
     lines
-}
-
-/// The rows that are nodes of the graph.
-pub(crate) fn rows_of(graph: &Graph, rows: Vec<f32>, d: usize) -> Vec<f32> {
-    if graph.rows.len() * d == rows.len() {
-        return rows;
-    }
-    graph.rows.iter().flat_map(|&row| rows[row as usize * d..(row as usize + 1) * d].to_vec()).collect()
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod differences;
 pub(crate) mod ops;
 
 use pervade::config::{Clusters, Recipe, Settings};
