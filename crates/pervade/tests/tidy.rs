@@ -120,6 +120,21 @@ fn only_compute_knows_cuda() {
     assert_none(mentions(&words, |s| s.is_in("compute/")), "CUDA outside compute/");
 }
 
+/// NVRTC 13 leaves out the check for what remains of a loop that it unrolls by a number that is no power of two: the loop
+/// then runs past its end.
+#[test]
+fn kernels_unroll_by_powers_of_two() {
+    let kernels = root().join("compute/cuda/kernels");
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(kernels).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let counts = text.lines().filter_map(|line| line.trim().strip_prefix("#pragma unroll "));
+        let odd = counts.filter(|count| !count.parse::<u32>().is_ok_and(u32::is_power_of_two));
+        found.extend(odd.map(|count| format!("{}: unroll {count}", file.display())));
+    }
+    assert_none(found, "a loop is unrolled by a number that is no power of two");
+}
+
 /// A small number added against a division by zero or the logarithm of one hides what went wrong.
 #[test]
 fn nothing_tiny_is_added() {

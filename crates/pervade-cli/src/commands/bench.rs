@@ -87,7 +87,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Resul
     let device = common.open_device(console)?;
     let times = on_device!(&device, device => time_steps(shape, device, common.threads()?)?);
     let text = format!(
-        "{:.2} ms a step (fastest {:.2}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
+        "{:.3} ms a step (fastest {:.3}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
         times.ms_per_step,
         times.fastest_ms_per_step,
         words::count(times.rows_per_second as usize),

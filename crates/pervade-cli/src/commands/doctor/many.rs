@@ -5,12 +5,15 @@ use pervade::compute::{Activation, Affine, Cpu, Device, Layout, Matrix, Params};
 
 use super::{Check, numbers, read};
 
-/// Restarts, B, inputs and outputs: several tiles each way, the last of them not full.
-const SIZES: [usize; 4] = [6, 110, 1108, 500];
+/// Restarts and B: several tiles, the last of them not full.
+const RESTARTS: usize = 6;
+const B: usize = 113;
+/// Inputs and outputs: of a wide layer, of one that latents enter, and of one that they leave.
+const LAYERS: [[usize; 2]; 3] = [[1108, 500], [10, 500], [2000, 20]];
 
 /// relu(x W + b), and dy W^T where x is above zero.
-fn products<D: Device>(device: &D) -> Result<[Vec<f32>; 2]> {
-    let [restarts, b, inputs, outputs] = SIZES;
+fn products<D: Device>(device: &D, [inputs, outputs]: [usize; 2]) -> Result<[Vec<f32>; 2]> {
+    let (restarts, b) = (RESTARTS, B);
     let mut layout = Layout::default();
     let layer: Affine = layout.push_affine("layer", inputs, outputs);
     let mut params = Params::zeros(device, restarts, layout.len())?;
@@ -30,11 +33,17 @@ fn products<D: Device>(device: &D) -> Result<[Vec<f32>; 2]> {
 }
 
 pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
-    let names = ["matrix product, x W + b, many restarts", "matrix product, input's gradient, many restarts"];
-    let wanted = products(&Cpu::new())?;
-    let checks = names.into_iter().zip(products(device)?).zip(wanted).map(|((name, got), wanted)| {
-        let wanted: Vec<f64> = wanted.into_iter().map(f64::from).collect();
-        Check::new(name, device.product_error(), &got, &wanted)
-    });
-    Ok(checks.collect())
+    let mut checks = Vec::new();
+    for layer in LAYERS {
+        let [inputs, outputs] = layer;
+        for (what, (got, wanted)) in ["x W + b", "input's gradient"]
+            .into_iter()
+            .zip(products(device, layer)?.into_iter().zip(products(&Cpu::new(), layer)?))
+        {
+            let wanted: Vec<f64> = wanted.into_iter().map(f64::from).collect();
+            let name = format!("matrix product, {what}, {RESTARTS} restarts, {inputs} to {outputs}");
+            checks.push(Check::new(name, device.product_error(), &got, &wanted));
+        }
+    }
+    Ok(checks)
 }

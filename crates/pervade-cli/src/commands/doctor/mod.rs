@@ -67,7 +67,7 @@ impl Check {
             .iter()
             .zip(wanted)
             .map(difference)
-            .fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
+            .fold(0.0, |a: f64, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) });
         let error = if got.len() == wanted.len() { worst } else { f64::NAN };
         Self { name: name.into(), error, tolerance, passed: error <= tolerance }
     }
@@ -211,4 +211,32 @@ fn product_speed(device: &Cpu, seconds: f64) -> f64 {
         done += 1;
     }
     2.0 * (m * k * n) as f64 * f64::from(done) / started.elapsed().as_secs_f64() / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use pervade::compute::Cpu;
+
+    use super::Check;
+
+    #[test]
+    fn a_number_that_is_none_fails() {
+        let check = |got: [f64; 3]| Check::new("", 1.0, &got, &[1.0, 2.0, 3.0]).passed;
+        assert!(check([1.0, 2.0, 3.5]));
+        for place in 0..3 {
+            let mut got = [1.0, 2.0, 3.0];
+            got[place] = f64::NAN;
+            assert!(!check(got), "at {place}");
+        }
+    }
+
+    /// What only a second device is asked holds for the CPU too.
+    #[test]
+    fn the_cpu_agrees_with_itself() {
+        let cpu = Cpu::new();
+        let checks = super::many::against_cpu(&cpu).unwrap().into_iter();
+        for check in checks.chain(super::steps::against_cpu(&cpu).unwrap()) {
+            assert!(check.passed, "{}: off by {}", check.name, check.error);
+        }
+    }
 }

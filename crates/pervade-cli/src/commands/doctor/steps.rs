@@ -5,7 +5,8 @@ use pervade::Result;
 use pervade::compute::{Cpu, Device};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
-use pervade::train::{JointStep, Pack, Run};
+use pervade::record::RestartRecord;
+use pervade::train::{JointStep, Pack, Run, Silent, pretrain};
 
 use super::{Check, numbers};
 
@@ -32,6 +33,42 @@ fn losses<D: Device>(
     Ok(all)
 }
 
+/// Loss of each restart's auto-encoder after each of the first epochs, [restart][epoch].
+fn pretrained<D: Device>(
+    device: &D,
+    data: &Dataset,
+    settings: &CheckedSettings,
+    restarts: std::ops::Range<usize>,
+) -> Result<Vec<Vec<f64>>> {
+    let run = Run::new(device, data, settings)?;
+    let mut pack = Pack::new(&run, restarts)?;
+    pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(()))?;
+    let losses = |record: &RestartRecord| record.pretrain.iter().map(|epoch| epoch.loss).collect();
+    Ok(pack.state.records.iter().map(losses).collect())
+}
+
+/// The last of several restarts against it alone: batches are larger here than in joint training, and a device may
+/// take other ways then.
+fn pretraining_side_by_side<D: Device>(device: &D, data: &Dataset) -> Result<Check> {
+    let restarts = 6;
+    let settings = Settings {
+        restarts,
+        pretrain_epochs: Some(2),
+        ..Settings::recipe(Recipe::Paper, Clusters::Fixed(10))
+    }
+    .check(data)?;
+    let together = pretrained(device, data, &settings, 0..restarts)?;
+    let alone = pretrained(device, data, &settings, restarts - 1..restarts)?;
+    let got: Vec<f32> = together[restarts - 1].iter().map(|&loss| loss as f32).collect();
+    let tolerance = device.product_error().max(1e-4);
+    Ok(Check::new(
+        "first epochs of pretraining, one restart of six against it alone",
+        tolerance,
+        &got,
+        &alone[0],
+    ))
+}
+
 /// Both recipes, dense rows in [0, 1].
 pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
     let (n, d) = (1000, 784);
@@ -53,5 +90,6 @@ pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
         let what = format!("first {STEPS} steps, {name}, one restart of four against it alone");
         checks.push(Check::new(what, tolerance, &single(&fourth), &last));
     }
+    checks.push(pretraining_side_by_side(device, &data)?);
     Ok(checks)
 }

@@ -4,7 +4,7 @@ mod hopper;
 mod late;
 
 pub(super) use hopper::SHARED as HOPPER_SHARED;
-pub(super) use late::Late;
+pub(super) use late::{Late, SHARED as WEIGHTS_SHARED};
 
 use super::driver::{Arg, Kernel, Launch};
 use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result, inverse_root, step_size};
@@ -75,10 +75,28 @@ const fn large(kernel: Kernel) -> Shape {
     Shape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
 
+/// How much of k `kernels/thin.cu` takes.
+const THIN_INNER: u32 = 16;
+
+impl Shape {
+    fn grid(self, p: &Product, restarts: usize) -> (u32, u32, u32) {
+        (p.columns.div_ceil(self.tile[1]), p.rows.div_ceil(self.tile[0]), restarts as u32)
+    }
+
+    fn launch(self, grid: (u32, u32, u32)) -> Launch {
+        Launch { kernel: self.kernel, grid, threads: self.threads, shared: self.shared }
+    }
+}
+
 /// Which factor is stored the other way round, with the kernels for few and for many blocks.
 type Family = [Shape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
+/// The small kernels, k of which the blocks of a cluster share out: a few of k's steps (of 64) each.
+const SHARED_K: [Kernel; 2] = [Kernel::ProductCluster, Kernel::ProductTransposedBCluster];
+const LEAST_STEPS_EACH: u32 = 4;
+const LEAST_SHARES: u32 = 3;
+const MOST_SHARES: u32 = 8;
 const TRANSPOSED_A: Family =
     [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
 
@@ -122,25 +140,39 @@ impl Cuda {
     /// A op(B), where B is weights: [K, N], or [N, K] if `transposed`.
     fn rows_by_weights(&self, transposed: bool, p: &mut Product, restarts: usize) -> Result<()> {
         p.note_width();
-        match self.cluster_for(p, restarts as u32) {
-            Some(n_blocks) => self.product_on_hopper(p, transposed, restarts, n_blocks),
-            None => self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, false),
+        if p.inner <= THIN_INNER && !transposed {
+            let shape = Shape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
+            return self.driver.launch(shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)]);
         }
+        if let Some(n_blocks) = self.cluster_for(p, restarts as u32) {
+            return self.product_on_hopper(p, transposed, restarts, n_blocks);
+        }
+        if let Some(n_shares) = self.shares_of_k(p, restarts) {
+            let shape = small(SHARED_K[usize::from(transposed)]);
+            let (x, y, z) = shape.grid(p, restarts);
+            let launch = shape.launch((x * n_shares, y, z));
+            return self.driver.launch_cluster(launch, n_shares, false, &[Arg::of(&*p)]);
+        }
+        self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, false)
+    }
+
+    /// Blocks that share out k, where there are few tiles and much of k.
+    fn shares_of_k(&self, p: &Product, restarts: usize) -> Option<u32> {
+        let (x, y, z) = small(SHARED_K[0]).grid(p, restarts);
+        let n_tiles = x * y * z;
+        let room = 2 * self.driver.n_processors() / n_tiles.max(1);
+        let n_shares = room.min(p.inner.div_ceil(64) / LEAST_STEPS_EACH).min(MOST_SHARES);
+        (self.driver.is_hopper() && n_shares >= LEAST_SHARES).then_some(n_shares)
     }
 
     fn product(&self, family: Family, p: &mut Product, restarts: usize, beside: bool) -> Result<()> {
         p.note_width();
-        let grid = |shape: Shape| {
-            (p.columns.div_ceil(shape.tile[1]), p.rows.div_ceil(shape.tile[0]), restarts as u32)
-        };
-        let (x, y, z) = grid(family[1]);
+        let (x, y, z) = family[1].grid(p, restarts);
         // Large tiles read less; small ones give every multiprocessor something to do, if there is enough
         // of k to share out.
         let large = 10 * x * y * z >= 9 * self.driver.n_processors() || p.inner <= 64;
         let shape = family[usize::from(large)];
-        let launch =
-            Launch { kernel: shape.kernel, grid: grid(shape), threads: shape.threads, shared: shape.shared };
-        self.driver.launch_on(beside, launch, &[Arg::of(&*p)])
+        self.driver.launch_on(beside, shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)])
     }
 
     /// y = activation(x W + b).

@@ -11,7 +11,7 @@ use super::driver::failed;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 17] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
@@ -22,8 +22,9 @@ const SOURCES: [(&str, &str); 16] = [
     ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
     ("codes.cu", include_str!("kernels/codes.cu")),
     ("sticks.cu", include_str!("kernels/sticks.cu")),
-    ("product.cu", include_str!("kernels/product.cu")),
     ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+    ("product.cu", include_str!("kernels/product.cu")),
+    ("thin.cu", include_str!("kernels/thin.cu")),
     ("hopper.cu", include_str!("kernels/hopper.cu")),
     ("weights.cu", include_str!("kernels/weights.cu")),
     ("points.cu", include_str!("kernels/points.cu")),

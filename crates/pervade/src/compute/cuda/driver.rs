@@ -13,10 +13,10 @@ use cudarc::driver::{
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
 
-pub(super) use cluster::Mapped;
+pub(super) use cluster::{Map, Mapped};
 
 use super::Precision;
-use super::affine::HOPPER_SHARED;
+use super::affine::{HOPPER_SHARED, WEIGHTS_SHARED};
 use super::compile::{compile, nvrtc_version};
 use crate::compute::{Tick, inverse_root, step_size};
 use crate::seed::Key;
@@ -162,11 +162,14 @@ kernels! {
     StickPrior = "stick_prior",
     PosteriorMixture = "posterior_mixture",
     ProductSmall = "product_small",
+    ProductCluster = "product_cluster",
+    ProductTransposedBCluster = "product_transposed_b_cluster",
     ProductLarge = "product_large",
     ProductTransposedBSmall = "product_transposed_b_small",
     ProductTransposedBLarge = "product_transposed_b_large",
     ProductTransposedA = "product_transposed_a",
-    ProductWholeBatch = "product_whole_batch",
+    Thin = "thin",
+    UpdateWeights = "update_weights",
     ManyProduct = "many_product",
     ManyProductTransposedB = "many_product_transposed_b",
     Responsibilities = "responsibilities",
@@ -231,6 +234,7 @@ impl Driver {
                 "prior_rows" | "responsibilities" | "neighbours" => MOST_SHARED,
                 name if name.starts_with("product") => MOST_SHARED,
                 name if name.starts_with("many") && capability == (9, 0) => HOPPER_SHARED,
+                "update_weights" if capability == (9, 0) => WEIGHTS_SHARED,
                 _ => continue,
             };
             function

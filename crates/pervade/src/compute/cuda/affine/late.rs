@@ -1,16 +1,25 @@
-//! Weight gradients of many restarts and small batches, all layers at the end of a step (`kernels/weights.cu`).
+//! Weight gradients of many restarts and small batches on Hopper, all layers at the end of a step
+//! (`kernels/weights.cu`).
 //!
 //! Beside the chain of input gradients they would only take turns with it: with many restarts each kernel fills
 //! the device.
 
-use super::super::driver::{Arg, Kernel, Launch};
+use super::super::driver::{Arg, Driver, Kernel, Launch, Map, Mapped};
 use super::{Cuda, Epilogue, Product, Result};
 
 /// Rows of a batch at the most, and the sides of a tile.
-const MOST_ROWS: u32 = 112;
+const MOST_ROWS: u32 = 104;
 const TILE: u32 = 64;
+/// Tiles with parameters and moments on their way, and factors of products.
+const STAGES: u32 = 3;
+const FACTORS: u32 = 3;
+pub(in super::super) const SHARED: u32 =
+    1024 + (STAGES * 3 * TILE + FACTORS * MOST_ROWS) * 4 * TILE + 8 * (3 * STAGES + 5);
+const THREADS: u32 = 320;
 /// Restarts from which this wins: fewer leave room for the chain.
 const LEAST_RESTARTS: usize = 4;
+/// Layers of a launch: as many as fit into a kernel's arguments.
+const MOST_LAYERS: usize = 5;
 
 /// The products that a step being recorded leaves for its end.
 #[derive(Default)]
@@ -19,11 +28,86 @@ pub(in super::super) struct Late {
     restarts: usize,
 }
 
+/// What `kernels/weights.cu` calls by the same name.
+#[repr(C, align(128))]
+#[derive(Clone, Copy)]
+struct Layer {
+    /// The factors, the parameters and their moments.
+    maps: [Map; 5],
+    bias: [u64; 3],
+    bias_stride: u64,
+    columns: u32,
+    inner: u32,
+    group: u32,
+    first_tile: u32,
+    row_tiles: u32,
+    column_tiles: u32,
+    epsilon: f32,
+    beta1: f32,
+}
+
+/// What `kernels/weights.cu` calls by the same name.
+#[repr(C)]
+struct Updates {
+    layers: [Layer; MOST_LAYERS],
+    n_layers: u32,
+    n_tiles: u32,
+    clock: u64,
+}
+
+const _: () = assert!(size_of::<Updates>() == 3968, "as in `kernels/weights.cu`");
+
+impl Layer {
+    fn new(p: &Product, restarts: usize, first_tile: u32) -> Result<Self> {
+        let [rows, columns, inner] = [p.rows, p.columns, p.inner].map(|n| n as usize);
+        let factor = |at, n_columns, stride: u64| {
+            let strides = [n_columns, stride as usize];
+            Driver::map(&Mapped { at, size: [n_columns, inner, restarts], strides, tile_rows: MOST_ROWS })
+        };
+        let params = |at| {
+            let strides = [p.c_ld as usize, p.c_stride as usize];
+            Driver::map(&Mapped { at, size: [columns, rows, restarts], strides, tile_rows: TILE })
+        };
+        let (x, dy) = (factor(p.a, rows, p.a_stride)?, factor(p.b, columns, p.b_stride)?);
+        Ok(Self {
+            maps: [x, dy, params(p.c)?, params(p.m)?, params(p.v)?],
+            bias: [p.sums, p.sums_m, p.sums_v],
+            bias_stride: p.sums_stride,
+            columns: p.columns,
+            inner: p.inner,
+            group: p.group,
+            first_tile,
+            row_tiles: p.rows.div_ceil(TILE),
+            column_tiles: p.columns.div_ceil(TILE),
+            epsilon: p.epsilon,
+            beta1: p.beta1,
+        })
+    }
+}
+
+impl Updates {
+    fn new(products: &[Product], restarts: usize) -> Result<Self> {
+        let mut n_tiles = 0;
+        let mut layers = Vec::with_capacity(MOST_LAYERS);
+        for p in products {
+            let layer = Layer::new(p, restarts, n_tiles)?;
+            n_tiles += layer.row_tiles * layer.column_tiles * restarts as u32;
+            layers.push(layer);
+        }
+        let n_layers = layers.len() as u32;
+        // The kernel does not look at what fills the rest.
+        layers.resize(MOST_LAYERS, layers[0]);
+        let layers = std::array::from_fn(|i| layers[i]);
+        Ok(Self { layers, n_layers, n_tiles, clock: products[0].clock })
+    }
+}
+
 impl Cuda {
     /// Takes a weight gradient for the end of the step, if one is being recorded and it is of the kind.
     pub(super) fn leave_for_later(&self, p: &mut Product, restarts: usize) -> Result<bool> {
         p.note_width();
-        let fits = p.epilogue == Epilogue::Adam && p.inner <= MOST_ROWS && p.b_wide & p.c_wide == 1;
+        let wide = p.a_wide & p.b_wide & p.c_wide == 1;
+        let fits = p.epilogue == Epilogue::Adam && p.inner <= MOST_ROWS && wide && self.driver.is_hopper();
         if !fits || restarts < LEAST_RESTARTS || self.state().is_none() {
             return Ok(false);
         }
@@ -51,16 +135,17 @@ impl Cuda {
         if let Some((_, others)) = late.products.split_last_mut() {
             others.reverse();
         }
-        // On both streams in turn: where one layer's last blocks leave room, the next one's begin.
+        // On both streams in turn: where one launch's last blocks leave room, the next one's begin.
         let forked = !late.products.is_empty() && self.fork()?;
-        for (i, p) in late.products.iter().enumerate() {
+        for (i, products) in late.products.chunks(MOST_LAYERS).enumerate() {
+            let layers = Updates::new(products, late.restarts)?;
             let launch = Launch {
-                kernel: Kernel::ProductWholeBatch,
-                grid: (p.columns.div_ceil(TILE), p.rows.div_ceil(TILE), late.restarts as u32),
-                threads: 256,
-                shared: 2 * MOST_ROWS * (TILE + 8) * 4,
+                kernel: Kernel::UpdateWeights,
+                grid: (self.driver.n_processors().min(layers.n_tiles), 1, 1),
+                threads: THREADS,
+                shared: SHARED,
             };
-            self.driver.launch_on(forked && i % 2 == 1, launch, &[Arg::of(p)])?;
+            self.driver.launch_on(forked && i % 2 == 1, launch, &[Arg::of(&layers)])?;
         }
         Ok(())
     }

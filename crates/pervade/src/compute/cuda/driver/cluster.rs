@@ -57,11 +57,17 @@ impl Driver {
     }
 
     /// Launches on the first stream; `n_blocks` neighbours along the grid's first side make a cluster. Within a
-    /// recorded step the kernel may start before the one before it has ended: it waits itself for what that one
-    /// writes. What it reads before, weights, changes only beside this stream and at the step's end.
-    pub(in super::super) fn launch_cluster(&self, launch: Launch, n_blocks: u32, args: &[Arg]) -> Result<()> {
-        let mut attributes = [cluster(n_blocks), early()];
-        let n_attributes = if self.recording.load(Ordering::Relaxed) { 2 } else { 1 };
+    /// recorded step an `early` kernel may start before the one before it has ended: it waits itself for what that
+    /// one writes. What it reads before, weights, changes only beside this stream and at the step's end.
+    pub(in super::super) fn launch_cluster(
+        &self,
+        launch: Launch,
+        n_blocks: u32,
+        early: bool,
+        args: &[Arg],
+    ) -> Result<()> {
+        let mut attributes = [cluster(n_blocks), starts_early()];
+        let n_attributes = if early && self.recording.load(Ordering::Relaxed) { 2 } else { 1 };
         let mut pointers = pointers(args);
         let (x, y, z) = launch.grid;
         let config = sys::CUlaunchConfig {
@@ -97,7 +103,7 @@ fn cluster(n_blocks: u32) -> sys::CUlaunchAttribute {
 }
 
 /// The kernel may start before the one before it has ended.
-fn early() -> sys::CUlaunchAttribute {
+fn starts_early() -> sys::CUlaunchAttribute {
     sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
         pad: [0; 4],

@@ -58,16 +58,48 @@ __device__ __forceinline__ void wait_for(u32 done, u32 parity) {
 #endif
 }
 
+// Waits for a ring of counters to have counted stage s.
+__device__ __forceinline__ void wait_stage(u32 counters, u32 s, u32 n_counters) {
+    wait_for(counters + s % n_counters * 8, s / n_counters % 2);
+}
+
+// What this thread wrote to shared memory can be read by the copy engine and the tensor cores.
+__device__ __forceinline__ void show_engine() {
+#if HOPPER
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// Hands the engine a tile that goes back to memory; nothing goes beyond the matrix' edges.
+__device__ __forceinline__ void send_tile(const Map &map, u32 from, u32 column, u32 row, u32 restart) {
+#if HOPPER
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+                 "r"(column), "r"(row), "r"(restart), "r"(from)
+                 : "memory");
+#endif
+}
+
+// Waits until the engine has read all that this thread sent: its place can be used again.
+__device__ __forceinline__ void wait_until_read() {
+#if HOPPER
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+
 // The blocks of a cluster share out k, and each finishes some of the rows.
 __device__ __forceinline__ u32 cluster_rank() {
-    u32 rank;
+    u32 rank = 0;
+#if HOPPER
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
     return rank;
 }
 
 __device__ __forceinline__ u32 cluster_size() {
-    u32 size;
+    u32 size = 1;
+#if HOPPER
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+#endif
     return size;
 }
 
@@ -87,7 +119,7 @@ __device__ __forceinline__ void after_previous() {
 
 // Four numbers of another block's shared memory.
 __device__ __forceinline__ float4 load_from(u32 at, u32 rank) {
-    float4 x;
+    float4 x = {};
 #if HOPPER
     u32 there;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));

@@ -60,11 +60,6 @@ struct Many {
     static const int READY = USED + STAGES * 8;
     static const int C_STRIDE = MANY_COLUMNS + 4;
 
-    // Waits for a counter to have counted stage s.
-    static __device__ __forceinline__ void wait_stage(u32 counters, u32 s, u32 n_counters) {
-        wait_for(counters + s % n_counters * 8, s / n_counters % 2);
-    }
-
     // A stage's rows as the products of TERMS = 3 need them beside the numbers themselves: lines of 32 numbers
     // and 32 rests, k and k + 4 beside each other, as a lane has them of the weights. TERMS = 1: the numbers
     // are rounded where they are. Lines l and l ^ 5 go together: their chunks lie in different banks.
@@ -169,7 +164,7 @@ struct Many {
             }
             wait_stage(base + THERE, s, STAGES);
             split(shared + s % STAGES * STAGE, shared + SPLIT + s % 2 * X_BYTES);
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            show_engine();
             arrive(base + READY + s % 2 * 8);
         }
         meet();
@@ -285,7 +280,7 @@ struct Many {
                 start_counter(base + USED + s * 8, 4 * MANY_GROUPS);
             }
             for (u32 s = 0; s < 2; s++) start_counter(base + READY + s * 8, GROUP);
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            show_engine();
         }
         meet();
         if (threadIdx.x < GROUP) bring(rows, weights, shared, base, restart, m0, n0, first, last - first);

@@ -105,9 +105,9 @@ struct Pack {
 };
 
 // BM x BN: the tile of C of a block; BK: how much of k a stage holds, STAGES: how many there are;
-// WM x WN: a warp's part of the tile; WK: groups of warps that share out k.
+// WM x WN: a warp's part of the tile; WK: groups of warps that share out k, and SHARE_K: blocks of a cluster do so too.
 // TA, TB: whether A is stored [K, M], and B [N, K].
-template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK, bool TA, bool TB>
+template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK, bool SHARE_K, bool TA, bool TB>
 struct Tile {
     static const int WARPS_M = BM / WM, WARPS_N = BN / WN, THREADS = 32 * WARPS_M * WARPS_N * WK;
     // Strides that spread the reads of a warp over all banks.
@@ -169,6 +169,37 @@ struct Tile {
         }
     }
 
+    // The sums of all groups of warps, then of all blocks of the cluster, in the first block's first tile.
+    static __device__ __forceinline__ void add_up(float *tile, u32 base, u32 n_blocks, u32 rank) {
+        const int LINE = BN / 4;
+        for (int i = threadIdx.x; i < BM * LINE; i += THREADS) {
+            float *at = tile + i / LINE * C_STRIDE + i % LINE * 4;
+            Pack<4> x;
+            x.load(at);
+            for (int group = 1; group < WK; group++) {
+                Pack<4> other;
+                other.load(at + group * BM * C_STRIDE);
+                for (int e = 0; e < 4; e++) x.x[e] += other.x[e];
+            }
+            x.store(at);
+        }
+        meet_cluster();
+        if (rank == 0) {
+            for (int i = threadIdx.x; i < BM * LINE; i += THREADS) {
+                u32 at = i / LINE * C_STRIDE + i % LINE * 4;
+                Pack<4> x;
+                x.load(tile + at);
+                for (u32 block = 1; block < n_blocks; block++) {
+                    float4 part = load_from(base + at * 4, block);
+                    x.x[0] += part.x, x.x[1] += part.y, x.x[2] += part.z, x.x[3] += part.w;
+                }
+                x.store(tile + at);
+            }
+        }
+        // A block's tile stays until it was read.
+        meet_cluster();
+    }
+
     // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked for
     // before any of it is used.
     template <int V>
@@ -198,7 +229,7 @@ struct Tile {
                 }
                 x[i].load(tile + r * C_STRIDE + c);
 #pragma unroll
-                for (int group = 1; group < WK; group++) {
+                for (int group = 1; group < (SHARE_K ? 1 : WK); group++) {
                     Pack<V> other;
                     other.load(tile + (group * BM + r) * C_STRIDE + c);
 #pragma unroll
@@ -259,14 +290,16 @@ struct Tile {
     template <int V>
     static __device__ __forceinline__ void run_with(const Product &p) {
         extern __shared__ __align__(16) float shared[];
-        u32 restart = blockIdx.z, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
+        u32 n_blocks = SHARE_K ? cluster_size() : 1, rank = SHARE_K ? cluster_rank() : 0;
+        u32 restart = blockIdx.z, m0 = blockIdx.y * BM, n0 = blockIdx.x / n_blocks * BN;
         u32 warp = threadIdx.x / 32, group = warp / (WARPS_M * WARPS_N), spot = warp % (WARPS_M * WARPS_N);
         u32 wm = spot / WARPS_N * WM, wn = spot % WARPS_N * WN;
-        u32 n_steps = (p.inner + BK - 1) / BK;
+        u32 all = (p.inner + BK - 1) / BK, each = (all + n_blocks - 1) / n_blocks, first = min(rank * each, all);
+        u32 n_steps = min(each, all - first), inner = p.inner - min(first * BK, p.inner);
         Loader<TA ? BK : BM, TA ? BM : BK, A_STRIDE, THREADS, V, TA> a;
         Loader<TB ? BN : BK, TB ? BK : BN, B_STRIDE, THREADS, V, !TB> b;
-        a.start(p.a + restart * p.a_stride, p.a_ld, m0, p.rows);
-        b.start(p.b + restart * p.b_stride, p.b_ld, n0, p.columns);
+        a.start(p.a + restart * p.a_stride + (u64)(first * BK) * (TA ? p.a_ld : 1), p.a_ld, m0, p.rows);
+        b.start(p.b + restart * p.b_stride + (u64)(first * BK) * (TB ? 1 : p.b_ld), p.b_ld, n0, p.columns);
         u32 base = (u32)__cvta_generic_to_shared(shared);
         if (p.epilogue == ADAM) fetch_ahead(p, restart, m0, n0);
         float sums[MI][NI][4] = {};
@@ -275,8 +308,8 @@ struct Tile {
 #pragma unroll
         for (u32 s = 0; s < STAGES - 1; s++) {
             if (s < n_steps) {
-                a.next(base + s * STAGE * 4, p.a_ld, s * BK, p.inner, BK);
-                b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, p.inner, BK);
+                a.next(base + s * STAGE * 4, p.a_ld, s * BK, inner, BK);
+                b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
             }
             asm volatile("cp.async.commit_group;");
         }
@@ -286,8 +319,8 @@ struct Tile {
             u32 ahead = s + STAGES - 1;
             if (ahead < n_steps) {
                 u32 stage = base + ahead % STAGES * STAGE * 4;
-                a.next(stage, p.a_ld, ahead * BK, p.inner, BK);
-                b.next(stage + A_LEN * 4, p.b_ld, ahead * BK, p.inner, BK);
+                a.next(stage, p.a_ld, ahead * BK, inner, BK);
+                b.next(stage + A_LEN * 4, p.b_ld, ahead * BK, inner, BK);
             }
             asm volatile("cp.async.commit_group;");
             const float *stage = shared + s % STAGES * STAGE;
@@ -302,6 +335,8 @@ struct Tile {
         __syncthreads();
         put(shared, sums, group, wm, wn);
         __syncthreads();
+        if (SHARE_K) add_up(shared, base, n_blocks, rank);
+        if (rank != 0) return;
         if (p.c_wide) finish<4>(p, shared, restart, m0, n0);
         else finish<1>(p, shared, restart, m0, n0);
         if (sums_columns) finish_sum(p, column_sum, restart, n0 + threadIdx.x);
@@ -314,15 +349,18 @@ struct Tile {
 };
 
 // Few rows: k is shared out among all warps of a block. Many: larger tiles read less. Weights: k is the batch.
-#define SMALL 16, 32, 64, 4, 16, 32, 8
-#define LARGE 64, 32, 32, 4, 32, 32, 4
-#define WEIGHTS 64, 64, 32, 3, 32, 32, 1
+#define SMALL 16, 32, 64, 4, 16, 32, 8, false
+#define CLUSTER 16, 32, 64, 4, 16, 32, 8, true
+#define LARGE 64, 32, 32, 4, 32, 32, 4, false
+#define WEIGHTS 64, 64, 32, 3, 32, 32, 1, false
 #define KERNEL(name, blocks, ta, tb, ...)                                                                      \
     extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__, ta, tb>::THREADS, blocks) void name(Product p) { \
         Tile<__VA_ARGS__, ta, tb>::run(p);                                                                     \
     }
 
 KERNEL(product_small, 3, false, false, SMALL)
+KERNEL(product_cluster, 3, false, false, CLUSTER)
+KERNEL(product_transposed_b_cluster, 3, false, true, CLUSTER)
 KERNEL(product_large, 3, false, false, LARGE)
 KERNEL(product_transposed_b_small, 3, false, true, SMALL)
 KERNEL(product_transposed_b_large, 3, false, true, LARGE)
