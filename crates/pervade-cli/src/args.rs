@@ -7,6 +7,7 @@ use pervade::compute::{AnyDevice, Precision};
 use pervade::data::{ImageShape, ReadOptions, Table};
 use pervade::{Error, Result};
 
+use crate::cache::cache_folder;
 use crate::commands::{
     assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, reproduce, rows,
 };
@@ -88,7 +89,7 @@ impl Common {
     /// The device asked for.
     pub(crate) fn open_device(&self, console: &Console) -> Result<AnyDevice> {
         let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
-        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision)?;
+        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision, cache_folder().as_deref())?;
         if let Some(reason) = why_not_cuda {
             console.say(&format!("note: using the CPU, because {reason}"));
         }

@@ -2,6 +2,7 @@
 //! 2 could not run.
 
 mod args;
+mod cache;
 mod commands;
 mod console;
 mod interrupt;
@@ -19,6 +20,7 @@ use std::ffi::OsString;
 use clap::FromArgMatches;
 use pervade::{Error, Result};
 
+pub use crate::cache::cache_folder;
 pub use crate::commands::demo::digits;
 
 use crate::args::Cli;

@@ -74,7 +74,9 @@ pub(crate) fn compute<T: Send>(
             // Dropped when the work has ended, however it did: that wakes the caller.
             let _has_ended = has_ended;
             let mut listener = Listener { events, stop: &stop, last_sign: Instant::now() };
-            result = Some(AnyDevice::open(&place.device, precision).and_then(|(device, why_not_cuda)| {
+            let kernels = pervade_cli::cache_folder();
+            let opened = AnyDevice::open(&place.device, precision, kernels.as_deref());
+            result = Some(opened.and_then(|(device, why_not_cuda)| {
                 let note = why_not_cuda.map(|reason| format!("using the CPU, because {reason}"));
                 Ok((work(&device, &mut listener)?, note))
             }));

@@ -2,8 +2,9 @@
 //! `pervade doctor --device cuda` compares every operation with the CPU where there is one.
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-use pervade::compute::cuda::compile_image;
+use pervade::compute::cuda::{compile_image, kept_image};
 use pervade::compute::{Cuda, Precision};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// `scripts/test` fetches NVRTC and sets PERVADE_NVRTC; without it there is nothing to compile with.
 #[test]
@@ -23,9 +24,41 @@ fn kernels_compile_for_every_architecture_that_is_supported() {
     }
 }
 
+/// A second start takes what the first one left, unless it is damaged or of another making.
+#[test]
+fn compiled_kernels_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = || kept_image("sm_80", Precision::Fp32, Some(&folder.path().join("new")));
+    if compile_image("sm_80", Precision::Fp32).is_err() {
+        return; // The test above says whether that may be.
+    }
+    let image = kept().unwrap();
+    assert!(image.starts_with(b"\x7fELF"));
+    let path = folder.path().join("new/kernels-sm_80-fp32.cubin");
+    let file = std::fs::read(&path).unwrap();
+    assert_eq!(file[32..], image);
+
+    // Another image with its checksum is believed: the file is read.
+    let other = [&file[..16], &xxh3_128(b"other").to_le_bytes(), b"other"].concat();
+    std::fs::write(&path, other).unwrap();
+    assert_eq!(kept().unwrap(), b"other");
+
+    let mut damaged = file.clone();
+    damaged[1000] ^= 1;
+    let mut older = file.clone();
+    older[0] ^= 1;
+    for bad in [&damaged[..], &older, &file[..20]] {
+        std::fs::write(&path, bad).unwrap();
+        assert_eq!(kept().unwrap(), image);
+        assert_eq!(std::fs::read(&path).unwrap(), file, "mended");
+    }
+    // No folder can be made below a file.
+    assert_eq!(kept_image("sm_80", Precision::Fp32, Some(&path)).unwrap(), image);
+}
+
 #[test]
 fn a_device_that_is_not_there_is_an_error_with_advice() {
-    let error = Cuda::open(4711, Precision::Fp32).unwrap_err();
+    let error = Cuda::open(4711, Precision::Fp32, None).unwrap_err();
     let text = error.to_string();
     if Cuda::is_present() {
         assert!(text.contains("there is no CUDA device 4711"), "{text}");

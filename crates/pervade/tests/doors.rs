@@ -82,10 +82,10 @@ fn settings_by_key_start_from_the_recipe() {
 
 #[test]
 fn devices_go_by_name() {
-    let (device, _) = AnyDevice::open("cpu", Precision::Fp32).unwrap();
+    let (device, _) = AnyDevice::open("cpu", Precision::Fp32, None).unwrap();
     assert_eq!(device.name(), on_device!(&device, device => pervade::compute::Device::name(device)));
-    assert!(AnyDevice::open("auto", Precision::Fp32).is_ok());
-    let error = AnyDevice::open("abacus", Precision::Fp32).unwrap_err().to_string();
+    assert!(AnyDevice::open("auto", Precision::Fp32, None).is_ok());
+    let error = AnyDevice::open("abacus", Precision::Fp32, None).unwrap_err().to_string();
     assert!(error.contains("`device` is abacus"), "{error}");
 }
 

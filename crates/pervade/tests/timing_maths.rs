@@ -79,7 +79,7 @@ fn timings() {
     let latents = latents();
     let (mixture, graph) = time(&Cpu::new(), &latents);
     if Cuda::is_present() {
-        let cuda = Cuda::open(0, Precision::Fp32).unwrap();
+        let cuda = Cuda::open(0, Precision::Fp32, None).unwrap();
         let (again, again_graph) = time(&cuda, &latents);
         let differences = mixture.means.iter().zip(&again.means).map(|(a, b)| (a - b).abs());
         eprintln!("means differ by at most {:e}", differences.fold(0.0, f64::max));

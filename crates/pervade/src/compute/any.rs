@@ -1,5 +1,7 @@
 //! The device that a user asked for by name.
 
+use std::path::Path;
+
 use super::{Cpu, Cuda, Device, Precision};
 use crate::{Error, Result};
 
@@ -41,26 +43,22 @@ macro_rules! on_device {
 
 impl AnyDevice {
     /// The device called `wanted`: `auto`, `cpu`, `cuda` or `cuda:N`. `auto` is the first CUDA device
-    /// where there is one that works, else the CPU; why one that is there cannot be used comes beside it.
-    pub fn open(wanted: &str, precision: Precision) -> Result<(Self, Option<Error>)> {
+    /// where there is one that works, else the CPU; why one that is there cannot be used comes beside it. The folder
+    /// `kernels`, if any, keeps what is compiled for a device.
+    pub fn open(wanted: &str, precision: Precision, kernels: Option<&Path>) -> Result<(Self, Option<Error>)> {
+        let cuda = |ordinal| Ok(Self::Cuda(Box::new(Cuda::open(ordinal, precision, kernels)?)));
         let device = match wanted.split_once(':').unwrap_or((wanted, "")) {
             ("cpu", "") => Self::Cpu(Cpu::new()),
             ("auto", "") if !Cuda::is_present() => Self::Cpu(Cpu::new()),
-            ("auto", "") => match Self::cuda(0, precision) {
+            ("auto", "") => match cuda(0) {
                 Ok(device) => device,
                 Err(reason) => return Ok((Self::Cpu(Cpu::new()), Some(reason))),
             },
-            ("cuda", "") => Self::cuda(0, precision)?,
-            ("cuda", number) if number.parse::<usize>().is_ok() => {
-                Self::cuda(number.parse().unwrap_or(0), precision)?
-            }
+            ("cuda", "") => cuda(0)?,
+            ("cuda", number) if number.parse::<usize>().is_ok() => cuda(number.parse().unwrap_or(0))?,
             _ => return Err(Error::setting("device", wanted, "must be `auto`, `cpu`, `cuda` or `cuda:N`")),
         };
         Ok((device, None))
-    }
-
-    fn cuda(ordinal: usize, precision: Precision) -> Result<Self> {
-        Ok(Self::Cuda(Box::new(Cuda::open(ordinal, precision)?)))
     }
 
     /// What it is called.

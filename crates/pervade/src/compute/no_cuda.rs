@@ -1,5 +1,7 @@
 //! Stands in for CUDA in a build without it: opening a device says so.
 
+use std::path::Path;
+
 use crate::{Error, Result};
 
 /// How the factors of a matrix product are rounded.
@@ -18,7 +20,7 @@ pub enum Cuda {}
 
 impl Cuda {
     /// An error: this build has no CUDA.
-    pub fn open(_ordinal: usize, _precision: Precision) -> Result<Self> {
+    pub fn open(_ordinal: usize, _precision: Precision, _kernels: Option<&Path>) -> Result<Self> {
         Err(Error::Device {
             problem: "no CUDA driver can be used: this build has no CUDA".to_string(),
             hint: "build with the feature `cuda`, or use the CPU".to_string(),

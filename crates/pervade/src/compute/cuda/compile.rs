@@ -1,13 +1,16 @@
 //! The kernels' sources, and their compilation by NVRTC for the device at hand.
 
 use std::ffi::CString;
+use std::path::Path;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::Precision;
 use super::driver::failed;
+use crate::data::write_atomically;
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
@@ -55,11 +58,12 @@ pub(super) fn nvrtc_version() -> String {
     format!("{major}.{minor}")
 }
 
-/// Compiles the kernels for the device at hand.
-pub(super) fn compile(
+/// The kernels for the device at hand.
+pub(super) fn load(
     context: &Arc<CudaContext>,
     (major, minor): (i32, i32),
     precision: Precision,
+    folder: Option<&Path>,
 ) -> Result<Arc<CudaModule>> {
     if major < 8 {
         return Err(Error::Device {
@@ -69,29 +73,60 @@ pub(super) fn compile(
     }
     // What is Hopper's own has a name of its own.
     let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
-    let image = compile_image(&format!("sm_{major}{minor}{hopper}"), precision)?;
+    let image = kept_image(&format!("sm_{major}{minor}{hopper}"), precision, folder)?;
     context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
+}
+
+/// Machine code of all kernels as `folder` keeps it from an earlier time; else compiled, which takes seconds, and
+/// left there.
+pub fn kept_image(architecture: &str, precision: Precision, folder: Option<&Path>) -> Result<Vec<u8>> {
+    check_library()?;
+    let Some(folder) = folder else { return compile_image(architecture, precision) };
+    let what = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
+    let made_of = xxh3_128(what.as_bytes()).to_le_bytes();
+    let path = folder.join(format!("kernels-{architecture}-{precision:?}.cubin").to_lowercase());
+    if let Some(image) = std::fs::read(&path).ok().and_then(|kept| image_in(&kept, made_of)) {
+        return Ok(image);
+    }
+    let image = compile_image(architecture, precision)?;
+    // A folder that cannot be written to costs time at the next start, nothing else.
+    let _ = std::fs::create_dir_all(folder);
+    let _ = write_atomically(&path, |file| {
+        use std::io::Write;
+        [&made_of[..], &xxh3_128(&image).to_le_bytes(), &image]
+            .iter()
+            .try_for_each(|part| file.write_all(part))
+    });
+    Ok(image)
+}
+
+/// What a kept file holds after two checksums: of what it was made of, and of itself.
+fn image_in(kept: &[u8], made_of: [u8; 16]) -> Option<Vec<u8>> {
+    let (sums, image) = kept.split_at_checked(32)?;
+    (sums == [made_of, xxh3_128(image).to_le_bytes()].concat()).then(|| image.to_vec())
+}
+
+fn source() -> String {
+    SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
+}
+
+fn options(architecture: &str, precision: Precision) -> [String; 3] {
+    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
+    [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()]
 }
 
 /// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
 pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
     check_library()?;
-    let mut source = String::new();
-    for (name, text) in SOURCES {
-        source += &format!("#line 1 \"{name}\"\n{text}");
-    }
-    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
-    let options =
-        [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()];
     let broken = |what: &str| Error::Device {
         problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
         hint: "a newer NVRTC may know this device; `--device cpu` always works".to_string(),
     };
-    let source = CString::new(source).map_err(|_| broken("a zero byte in the source"))?;
+    let source = CString::new(source()).map_err(|_| broken("a zero byte in the source"))?;
     let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
     // SAFETY: the program was just created and is destroyed once, below.
     let image = unsafe {
-        match nvrtc::compile_program(program, &options) {
+        match nvrtc::compile_program(program, &options(architecture, precision)) {
             Ok(()) => cubin(program).map_err(|e| broken(&e)),
             Err(_) => {
                 let log = nvrtc::get_program_log(program).unwrap_or_default();

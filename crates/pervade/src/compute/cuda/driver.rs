@@ -3,6 +3,7 @@
 mod cluster;
 
 use std::ffi::c_void;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,7 @@ pub(super) use cluster::{Map, Mapped};
 
 use super::Precision;
 use super::affine::{HOPPER_SHARED, WEIGHTS_SHARED};
-use super::compile::{compile, nvrtc_version};
+use super::compile::{load, nvrtc_version};
 use crate::compute::{Tick, inverse_root, step_size};
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -212,7 +213,7 @@ pub(super) fn is_present() -> bool {
 }
 
 impl Driver {
-    pub(super) fn open(ordinal: usize, precision: Precision) -> Result<Self> {
+    pub(super) fn open(ordinal: usize, precision: Precision, kernels: Option<&Path>) -> Result<Self> {
         check_libraries(ordinal)?;
         let context = CudaContext::new(ordinal).map_err(|e| failed("open the device", e))?;
         // SAFETY: all work goes through two streams whose order this module sees to itself.
@@ -223,7 +224,7 @@ impl Driver {
         let event = || context.new_event(None).map_err(of("make an event"));
         let (event, sampled, prior_done) = (event()?, event()?, event()?);
         let capability = context.compute_capability().map_err(of("ask for the device's kind"))?;
-        let module = compile(&context, capability, precision)?;
+        let module = load(&context, capability, precision, kernels)?;
         let functions = NAMES
             .iter()
             .map(|name| module.load_function(name).map_err(of("find a kernel")))

@@ -20,12 +20,13 @@ mod recording;
 mod soft_clusters;
 mod sticks;
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use cudarc::driver::CudaSlice;
 
 pub use batch::{CudaBatch, CudaRows};
-pub use compile::compile_image;
+pub use compile::{compile_image, kept_image};
 pub use points::CudaPoints;
 pub use recording::CudaRecording;
 
@@ -77,9 +78,11 @@ pub struct CudaSums {
 }
 
 impl Cuda {
-    /// The device numbered `ordinal`.
-    pub fn open(ordinal: usize, precision: Precision) -> Result<Self> {
-        Ok(Self { driver: Driver::open(ordinal, precision)?, precision, recorded: Mutex::new(None) })
+    /// The device numbered `ordinal`. Its kernels are compiled, unless the folder `kernels` keeps them from an
+    /// earlier time.
+    pub fn open(ordinal: usize, precision: Precision, kernels: Option<&Path>) -> Result<Self> {
+        let driver = Driver::open(ordinal, precision, kernels)?;
+        Ok(Self { driver, precision, recorded: Mutex::new(None) })
     }
 
     /// Whether a driver is there and finds a device.
