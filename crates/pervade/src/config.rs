@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::compute::{Gamma, Likelihood};
-use crate::data::{Dataset, Preparation, PrepareKind, Values};
+use crate::data::{Dataset, Preparation, PrepareKind};
 use crate::{Error, Result};
 
 /// A named set of values for the settings below.
@@ -413,13 +413,11 @@ const ONE_SCALE_RATIO: f64 = 10.0;
 /// Spreads that the networks' start values suit.
 const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
-/// Bytes and small whole numbers (grey levels) go to [0, 1]; tables whose columns are already on one
-/// familiar scale stay as they are, because the size of a column then means something; everything
+/// Small whole numbers (grey levels, bytes) go to [0, 1]; tables whose columns are already on one familiar scale
+/// (noughts and ones, for one) stay as they are, because the size of a column then means something; everything
 /// else is standardised.
 fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
-    if matches!(data.values(), Values::U8(_))
-        || (low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole())
-    {
+    if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
         return PrepareKind::UnitRange;
     }
     let spreads = data.column_spreads();

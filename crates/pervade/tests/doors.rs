@@ -80,6 +80,20 @@ fn settings_by_key_start_from_the_recipe() {
     }
 }
 
+/// Noughts and ones, and small counts, mean the same in bytes.
+#[test]
+fn the_type_of_a_table_does_not_choose_its_scale() {
+    for largest in [1u8, 16] {
+        let bytes: Vec<u8> = (0..60).map(|i| (i * 7 + i / 9) as u8 % (largest + 1)).collect();
+        let single: Vec<f32> = bytes.iter().map(|&x| x.into()).collect();
+        let prepared = |values: Values<'static>| {
+            let data = Dataset::new(30, 2, values, "table").unwrap();
+            Settings::recipe(Recipe::Robust, Clusters::Fixed(2)).check(&data).unwrap().preparation
+        };
+        assert_eq!(prepared(Values::U8(bytes.into())), prepared(Values::F32(single.into())));
+    }
+}
+
 #[test]
 fn devices_go_by_name() {
     let (device, _) = AnyDevice::open("cpu", Precision::Fp32, None).unwrap();

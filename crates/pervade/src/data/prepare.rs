@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub enum PrepareKind {
     /// Use the numbers as they are.
     None,
-    /// Bring the whole table to `[0, 1]` by one shift and one scale; bytes are divided by 255.
+    /// Bring the whole table to `[0, 1]` by one shift and one scale; bytes that are grey levels are divided by 255.
     #[serde(rename = "unit")]
     UnitRange,
     /// Give every column mean 0 and standard deviation 1; sparse rows are scaled but not shifted,
@@ -241,13 +241,17 @@ impl Preparation {
     }
 }
 
+/// Bytes above this are grey levels; below, they are counts or marks like other whole numbers.
+const LEAST_GREY_LEVELS: f64 = 127.0;
+
 /// Shift and scale of the whole table to `[0, 1]`.
 fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
-    if matches!(data.values(), Values::U8(_)) {
-        return Ok((Vec::new(), vec![scale_to_one(255.0)]));
-    }
     // Values reach the network as f32, so the range is taken there and the result stays in [0, 1].
     let (low, high) = data.range();
+    // Grey levels keep their range, whichever of them this table has: others may come later.
+    if matches!(data.values(), Values::U8(_)) && high > LEAST_GREY_LEVELS {
+        return Ok((Vec::new(), vec![scale_to_one(255.0)]));
+    }
     let (low, high) = (low as f32, high as f32);
     let advise = "use `--prepare row-norm` or `--prepare none`";
     if low == high || !(high - low).is_finite() || high - low < f32::MIN_POSITIVE {
@@ -352,6 +356,16 @@ mod tests {
         let p = Preparation::fit(PrepareKind::UnitRange, &data).unwrap();
         assert_eq!(p.prepared_range(&data), (0.0, 1.0));
         assert!(row(&p, &data, 0).iter().enumerate().all(|(i, x)| (x - i as f32 / 255.0).abs() < 1e-7));
+    }
+
+    /// Counts as the same numbers would be in any other type, grey levels by the range that they have.
+    #[test]
+    fn bytes_are_scaled_by_what_they_are() {
+        for (largest, wanted) in [(16, 1.0), (128, 128.0 / 255.0)] {
+            let data = Dataset::new(1, 3, Values::U8(vec![0, largest / 2, largest].into()), "bytes").unwrap();
+            let p = Preparation::fit(PrepareKind::UnitRange, &data).unwrap();
+            assert_eq!(row(&p, &data, 0), [0.0, wanted / 2.0, wanted]);
+        }
     }
 
     #[test]
