@@ -36,10 +36,8 @@ pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for layer in LAYERS {
         let [inputs, outputs] = layer;
-        for (what, (got, wanted)) in ["x W + b", "input's gradient"]
-            .into_iter()
-            .zip(products(device, layer)?.into_iter().zip(products(&Cpu::new(), layer)?))
-        {
+        let pairs = products(device, layer)?.into_iter().zip(products(&Cpu::new(), layer)?);
+        for (what, (got, wanted)) in ["x W + b", "input's gradient"].into_iter().zip(pairs) {
             let wanted: Vec<f64> = wanted.into_iter().map(f64::from).collect();
             let name = format!("matrix product, {what}, {RESTARTS} restarts, {inputs} to {outputs}");
             checks.push(Check::new(name, device.product_error(), &got, &wanted));

@@ -1,11 +1,12 @@
 //! The first steps of training on a device against the same steps on the CPU, and restarts side by side
 //! against each alone.
 
+use std::ops::Range;
+
 use pervade::Result;
 use pervade::compute::{Cpu, Device};
-use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
-use pervade::record::RestartRecord;
 use pervade::train::{JointStep, Pack, Run, Silent, pretrain};
 
 use super::{Check, numbers};
@@ -13,60 +14,42 @@ use super::{Check, numbers};
 const STEPS: usize = 20;
 
 /// Loss of each restart at each of the first steps, [step][restart].
-fn losses<D: Device>(
-    device: &D,
-    data: &Dataset,
-    settings: &CheckedSettings,
-    restarts: std::ops::Range<usize>,
-) -> Result<Vec<Vec<f64>>> {
-    let run = Run::new(device, data, settings)?;
-    let mut pack = Pack::new(&run, restarts.clone())?;
-    let mut joint = JointStep::new(&run, restarts)?;
-    let rates = [settings.settings.learning_rate, settings.settings.mixture_learning_rate];
-    let n_steps = data.n_rows() / settings.batch;
+fn losses<D: Device>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<Vec<f64>>> {
+    let mut pack = Pack::new(run, restarts.clone())?;
+    let mut joint = JointStep::new(run, restarts)?;
+    let (settings, batch) = (&run.settings.settings, run.settings.batch);
+    let rates = [settings.learning_rate, settings.mixture_learning_rate];
+    let n_steps = run.data.n_rows() / batch;
     let mut all = Vec::new();
     for step in 0..STEPS {
-        joint.step(&run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
-        let terms = device.take_sums(&mut joint.sums)?;
-        all.push(terms.iter().map(|terms| -terms.elbo() / settings.batch as f64).collect());
+        joint.step(run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
+        let terms = run.device.take_sums(&mut joint.sums)?;
+        all.push(terms.iter().map(|terms| -terms.elbo() / batch as f64).collect());
     }
     Ok(all)
 }
 
-/// Loss of each restart's auto-encoder after each of the first epochs, [restart][epoch].
-fn pretrained<D: Device>(
-    device: &D,
-    data: &Dataset,
-    settings: &CheckedSettings,
-    restarts: std::ops::Range<usize>,
-) -> Result<Vec<Vec<f64>>> {
-    let run = Run::new(device, data, settings)?;
-    let mut pack = Pack::new(&run, restarts)?;
-    pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(()))?;
-    let losses = |record: &RestartRecord| record.pretrain.iter().map(|epoch| epoch.loss).collect();
-    Ok(pack.state.records.iter().map(losses).collect())
+/// Loss of the auto-encoder of the last of these restarts after each epoch.
+fn pretrained<D: Device>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<f64>> {
+    let mut pack = Pack::new(run, restarts)?;
+    pretrain(run, &mut pack, &mut Silent, &mut |_| Ok(()))?;
+    let record = pack.state.records.last();
+    Ok(record.map_or_else(Vec::new, |record| record.pretrain.iter().map(|epoch| epoch.loss).collect()))
+}
+
+fn single(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&x| x as f32).collect()
 }
 
 /// The last of several restarts against it alone: batches are larger here than in joint training, and a device may
 /// take other ways then.
-fn pretraining_side_by_side<D: Device>(device: &D, data: &Dataset) -> Result<Check> {
-    let restarts = 6;
-    let settings = Settings {
-        restarts,
-        pretrain_epochs: Some(2),
-        ..Settings::recipe(Recipe::Paper, Clusters::Fixed(10))
-    }
-    .check(data)?;
-    let together = pretrained(device, data, &settings, 0..restarts)?;
-    let alone = pretrained(device, data, &settings, restarts - 1..restarts)?;
-    let got: Vec<f32> = together[restarts - 1].iter().map(|&loss| loss as f32).collect();
-    let tolerance = device.product_error().max(1e-4);
-    Ok(Check::new(
-        "first epochs of pretraining, one restart of six against it alone",
-        tolerance,
-        &got,
-        &alone[0],
-    ))
+fn pretraining_side_by_side<D: Device>(device: &D, data: &Dataset, tolerance: f64) -> Result<Check> {
+    let recipe = Settings::recipe(Recipe::Paper, Clusters::Fixed(10));
+    let settings = Settings { restarts: 6, pretrain_epochs: Some(2), ..recipe }.check(data)?;
+    let run = Run::new(device, data, &settings)?;
+    let (together, alone) = (pretrained(&run, 0..6)?, pretrained(&run, 5..6)?);
+    let what = "first epochs of pretraining, one restart of six against it alone";
+    Ok(Check::new(what, tolerance, &single(&together), &alone))
 }
 
 /// Both recipes, dense rows in [0, 1].
@@ -74,22 +57,21 @@ pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
     let (n, d) = (1000, 784);
     let values = numbers(n * d, 50).iter().map(|x| 0.5 + 0.5 * x).collect();
     let data = Dataset::from_rows(n, d, values)?;
+    // Coarser products, coarser steps.
+    let tolerance = device.product_error().max(1e-4);
     let mut checks = Vec::new();
     for (recipe, name) in [(Recipe::Robust, "robust"), (Recipe::Paper, "paper")] {
         let settings =
             Settings { restarts: 4, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
-        let together = losses(device, &data, &settings, 0..4)?;
-        let last: Vec<f64> = losses(device, &data, &settings, 3..4)?.concat();
-        let reference: Vec<f64> = losses(&Cpu::new(), &data, &settings, 3..4)?.concat();
-        let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
-        let fourth: Vec<f64> = together.iter().map(|step| step[3]).collect();
-        // Coarser products, coarser steps.
-        let tolerance = device.product_error().max(1e-4);
+        let (run, on_cpu) = (Run::new(device, &data, &settings)?, Cpu::new());
+        let fourth: Vec<f64> = losses(&run, 0..4)?.iter().map(|step| step[3]).collect();
+        let last: Vec<f64> = losses(&run, 3..4)?.concat();
+        let reference: Vec<f64> = losses(&Run::new(&on_cpu, &data, &settings)?, 3..4)?.concat();
         let what = format!("first {STEPS} steps, {name}, against the CPU");
         checks.push(Check::new(what, tolerance, &single(&last), &reference));
         let what = format!("first {STEPS} steps, {name}, one restart of four against it alone");
         checks.push(Check::new(what, tolerance, &single(&fourth), &last));
     }
-    checks.push(pretraining_side_by_side(device, &data)?);
+    checks.push(pretraining_side_by_side(device, &data, tolerance)?);
     Ok(checks)
 }

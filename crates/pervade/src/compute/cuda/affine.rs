@@ -75,7 +75,8 @@ const fn large(kernel: Kernel) -> Shape {
     Shape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
 
-/// How much of k `kernels/thin.cu` takes.
+/// For a handful of k (`kernels/thin.cu`), and how much of it.
+const THIN: Shape = Shape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
 const THIN_INNER: u32 = 16;
 
 impl Shape {
@@ -141,8 +142,7 @@ impl Cuda {
     fn rows_by_weights(&self, transposed: bool, p: &mut Product, restarts: usize) -> Result<()> {
         p.note_width();
         if p.inner <= THIN_INNER && !transposed {
-            let shape = Shape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
-            return self.driver.launch(shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)]);
+            return self.driver.launch(THIN.launch(THIN.grid(p, restarts)), &[Arg::of(&*p)]);
         }
         if let Some(n_blocks) = self.cluster_for(p, restarts as u32) {
             return self.product_on_hopper(p, transposed, restarts, n_blocks);

@@ -96,8 +96,7 @@ impl Updates {
         }
         let n_layers = layers.len() as u32;
         // The kernel does not look at what fills the rest.
-        layers.resize(MOST_LAYERS, layers[0]);
-        let layers = std::array::from_fn(|i| layers[i]);
+        let layers = std::array::from_fn(|i| layers[i.min(layers.len() - 1)]);
         Ok(Self { layers, n_layers, n_tiles, clock: products[0].clock })
     }
 }
