@@ -229,6 +229,12 @@ pub trait Device: Sync {
     /// Copies numbers to the host.
     fn read(&self, from: &Self::Buffer, offset: usize, into: &mut [f32]) -> Result<()>;
 
+    /// Moments of `weights` that steps taken as gradients were made have left may lie in an order of the device's own: what
+    /// `read` gave, `stride` numbers a restart, is brought into rows.
+    fn moments_to_rows(&self, _weights: &[Slot], _stride: usize, _moments: &mut [f32]) {}
+    /// The other way, for `write`.
+    fn moments_from_rows(&self, _weights: &[Slot], _stride: usize, _moments: &mut [f32]) {}
+
     /// Runs one step: `body`, or a recording of it with the numbers of `tick` in place of its own.
     ///
     /// A recording belongs to the buffers that `body` used when it was made; they must outlive it, and

@@ -109,6 +109,11 @@ impl Layout {
         Affine { weight, bias }
     }
 
+    /// The layers' weights.
+    pub fn weights(&self) -> Vec<Slot> {
+        self.slots.iter().filter(|(name, _)| name.ends_with(".weight")).map(|&(_, slot)| slot).collect()
+    }
+
     /// Numbers in a buffer of this layout, padding included: P.
     pub fn len(&self) -> usize {
         self.len

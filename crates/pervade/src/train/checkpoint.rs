@@ -78,10 +78,14 @@ impl Checkpoints {
         }
         if let Some(pack) = pack {
             let params = &pack.params;
+            let weights = run.architecture.layout.weights();
             let buffers = [&params.values, &params.first_moments, &params.second_moments];
             for (name, buffer) in ["values", "first_moments", "second_moments"].into_iter().zip(buffers) {
                 let mut host = vec![0.0; params.restarts * params.stride];
                 run.device.read(buffer, 0, &mut host)?;
+                if name != "values" {
+                    run.device.moments_to_rows(&weights, params.stride, &mut host);
+                }
                 tensors.push(Named::floats(name, host));
             }
             for (i, values) in pack.best_values.iter().enumerate() {
@@ -137,8 +141,14 @@ impl Checkpoints {
         }
         let mut params = Params::zeros(run.device, r, stride)?;
         run.device.write(&mut params.values, 0, &floats("values".into(), r * stride)?)?;
-        run.device.write(&mut params.first_moments, 0, &floats("first_moments".into(), r * stride)?)?;
-        run.device.write(&mut params.second_moments, 0, &floats("second_moments".into(), r * stride)?)?;
+        let weights = run.architecture.layout.weights();
+        let moments = |name: &str| -> Result<Vec<f32>> {
+            let mut values = floats(name.to_string(), r * stride)?;
+            run.device.moments_from_rows(&weights, stride, &mut values);
+            Ok(values)
+        };
+        run.device.write(&mut params.first_moments, 0, &moments("first_moments")?)?;
+        run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
         let best_values =
             (0..state.best.len()).map(|i| floats(format!("best.{i}"), stride)).collect::<Result<_>>()?;
         let graphs = (0..state.starts.len()).map(|i| graph(&path, &tensors, i)).collect::<Result<_>>()?;

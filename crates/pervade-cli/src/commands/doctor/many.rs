@@ -1,7 +1,7 @@
-//! Products of many restarts, for which a device may have kernels of their own, against the CPU.
+//! Products and updates of many restarts, for which a device may have kernels of their own, against the CPU.
 
 use pervade::Result;
-use pervade::compute::{Activation, Affine, Cpu, Device, Layout, Matrix, Params};
+use pervade::compute::{Activation, Affine, Cpu, Device, Layout, Matrix, Params, Tick};
 
 use super::{Check, numbers, read};
 
@@ -32,8 +32,56 @@ fn products<D: Device>(device: &D, [inputs, outputs]: [usize; 2]) -> Result<[Vec
     Ok([read(device, &y.data, 0..restarts * b * outputs)?, read(device, &dx.data, 0..restarts * b * inputs)?])
 }
 
+/// Parameters and moments after steps of Adam that are taken, and recorded, as gradients are made.
+fn updates<D: Device>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]> {
+    let b = 100;
+    let mut layout = Layout::default();
+    let sizes = [[140, 132], [10, 500], [64, 196]];
+    let layers = sizes.map(|[inputs, outputs]| layout.push_affine("layer", inputs, outputs));
+    let mut params = Params::zeros(device, restarts, layout.len())?;
+    let len = restarts * params.stride;
+    device.write(&mut params.values, 0, &numbers(len, 63))?;
+    let mut factors = Vec::new();
+    for size in sizes {
+        for columns in size {
+            let mut made = Matrix::zeros(device, restarts, b, columns)?;
+            device.write(&mut made.data, 0, &numbers(restarts * b * columns, 64 + factors.len() as u32))?;
+            factors.push(made);
+        }
+    }
+    let mut recording = D::Recording::default();
+    for adam in 1..=3 {
+        let tick = Tick { adam, learning_rates: [1e-3; 2], ..Tick::default() };
+        // An epsilon that is much, so that gradients next to nought do not count.
+        let step = tick.adam_step(0..layout.len(), 0, 0.1);
+        device.step(&tick, &mut recording, &mut params, |params| {
+            for (&layer, pair) in layers.iter().zip(factors.chunks(2)) {
+                device.affine_backward_weights(params, layer, &pair[0], &pair[1], Some(&step))?;
+            }
+            Ok(())
+        })?;
+    }
+    let values = read(device, &params.values, 0..len)?;
+    let [mut first, mut second] =
+        [&params.first_moments, &params.second_moments].map(|m| read(device, m, 0..len));
+    for moments in [&mut first, &mut second].into_iter().flatten() {
+        device.moments_to_rows(&layout.weights(), params.stride, moments);
+    }
+    Ok([values, first?, second?])
+}
+
 pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
+    for restarts in [1, RESTARTS] {
+        let pairs = updates(device, restarts)?.into_iter().zip(updates(&Cpu::new(), restarts)?);
+        let names = ["parameters", "first moments", "second moments"];
+        for (what, (got, wanted)) in names.into_iter().zip(pairs) {
+            let wanted: Vec<f64> = wanted.into_iter().map(f64::from).collect();
+            let name = format!("updates of {restarts} in a recorded step, {what}");
+            // Second moments have the gradient's error twice.
+            checks.push(Check::new(name, 2.0 * device.product_error(), &got, &wanted));
+        }
+    }
     for layer in LAYERS {
         let [inputs, outputs] = layer;
         let pairs = products(device, layer)?.into_iter().zip(products(&Cpu::new(), layer)?);

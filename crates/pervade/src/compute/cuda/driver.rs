@@ -170,6 +170,7 @@ kernels! {
     ProductTransposedBLarge = "product_transposed_b_large",
     ProductTransposedA = "product_transposed_a",
     Thin = "thin",
+    ThinWeights = "thin_weights",
     UpdateWeights = "update_weights",
     ManyProduct = "many_product",
     ManyProductTransposedB = "many_product_transposed_b",
@@ -203,6 +204,8 @@ pub(super) struct Driver {
     capability: (i32, i32),
     n_processors: u32,
     recording: AtomicBool,
+    /// The next kernel must not start early.
+    waits: AtomicBool,
 }
 
 /// Whether a driver is there and finds a device.
@@ -261,6 +264,7 @@ impl Driver {
             capability,
             n_processors,
             recording: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
         })
     }
 
@@ -422,6 +426,7 @@ impl Driver {
 
     pub(super) fn end_recording(&self) -> Result<CudaGraph> {
         self.recording.store(false, Ordering::Relaxed);
+        self.waits.store(false, Ordering::Relaxed);
         let flags = sys::CUgraphInstantiate_flags(0);
         let graph = self.main.end_capture(flags).map_err(|e| failed("record a step", e))?;
         graph.ok_or_else(|| Error::Device {

@@ -113,7 +113,7 @@ impl Cuda {
         let launch = Launch {
             kernel: Kernel::Likelihood,
             grid: (output.rows as u32, output.restarts as u32, 1),
-            threads: if x.columns > 128 { 256 } else { 64 },
+            threads: if x.columns > 128 { 128 } else { 64 },
             shared: 0,
         };
         let args = [

@@ -127,7 +127,9 @@ impl Cuda {
             sums.at,
         ];
         let shared = shared_bytes(slots);
-        let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads: THREADS, shared };
+        // A warp for each 32 components: idle ones would keep the chain's kernels waiting for room.
+        let threads = (c as u32).next_multiple_of(32).min(THREADS);
+        let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads, shared };
         self.driver.launch_on(
             beside,
             launch,
@@ -146,7 +148,7 @@ impl Cuda {
             weights,
             weights_z,
         ];
-        let launch = Launch { kernel: Kernel::PriorGradients, grid: grid(c), threads: 320, shared: 0 };
+        let launch = Launch { kernel: Kernel::PriorGradients, grid: grid(c), threads: THREADS, shared: 0 };
         self.driver.launch_on(
             beside,
             launch,

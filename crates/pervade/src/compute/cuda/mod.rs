@@ -14,6 +14,7 @@ mod driver;
 mod heads;
 mod images;
 mod mixture;
+mod moments;
 mod neighbours;
 mod points;
 mod recording;
@@ -147,6 +148,14 @@ impl Device for Cuda {
             return Ok(());
         }
         self.driver.write(&mut to.slice.slice_mut(offset..offset + values.len()), values)
+    }
+
+    fn moments_to_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
+        moments::reorder(weights, stride, moments, true);
+    }
+
+    fn moments_from_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
+        moments::reorder(weights, stride, moments, false);
     }
 
     fn read(&self, from: &CudaBuffer, offset: usize, into: &mut [f32]) -> Result<()> {

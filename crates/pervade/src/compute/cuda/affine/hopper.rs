@@ -7,7 +7,7 @@ use super::{Cuda, Product, Result};
 const ROWS: u32 = 104;
 const COLUMNS: u32 = 192;
 const THREADS: u32 = 512;
-pub(in super::super) const SHARED: u32 = 1024 + 4 * (ROWS + COLUMNS) * 128 + 2 * ROWS * 128 + 10 * 8;
+pub(in super::super) const SHARED: u32 = 1024 + 4 * (ROWS + COLUMNS) * 128 + 12 * 8;
 
 /// k that one step multiplies, and steps that a block adds up at the most: the tensor cores drop bits at each
 /// addition.

@@ -19,7 +19,7 @@ const THREADS: u32 = 320;
 /// Restarts from which this wins: fewer leave room for the chain.
 const LEAST_RESTARTS: usize = 4;
 /// Layers of a launch: as many as fit into a kernel's arguments.
-const MOST_LAYERS: usize = 5;
+const MOST_LAYERS: usize = 7;
 
 /// The products that a step being recorded leaves for its end.
 #[derive(Default)]
@@ -28,14 +28,23 @@ pub(in super::super) struct Late {
     restarts: usize,
 }
 
+impl Late {
+    /// Whether a step of the weights at this address is among them.
+    pub(super) fn updates(&self, weights: u64) -> bool {
+        self.products.iter().any(|p| p.c == weights)
+    }
+}
+
 /// What `kernels/weights.cu` calls by the same name.
 #[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct Layer {
-    /// The factors, the parameters and their moments.
-    maps: [Map; 5],
+    /// The factors and the parameters.
+    maps: [Map; 3],
+    moments: [u64; 2],
     bias: [u64; 3],
-    bias_stride: u64,
+    stride: u64,
+    rows: u32,
     columns: u32,
     inner: u32,
     group: u32,
@@ -55,7 +64,7 @@ struct Updates {
     clock: u64,
 }
 
-const _: () = assert!(size_of::<Updates>() == 3968, "as in `kernels/weights.cu`");
+const _: () = assert!(size_of::<Updates>() == 3712, "as in `kernels/weights.cu`");
 
 impl Layer {
     fn new(p: &Product, restarts: usize, first_tile: u32) -> Result<Self> {
@@ -64,15 +73,15 @@ impl Layer {
             let strides = [n_columns, stride as usize];
             Driver::map(&Mapped { at, size: [n_columns, inner, restarts], strides, tile_rows: MOST_ROWS })
         };
-        let params = |at| {
-            let strides = [p.c_ld as usize, p.c_stride as usize];
-            Driver::map(&Mapped { at, size: [columns, rows, restarts], strides, tile_rows: TILE })
-        };
+        let strides = [p.c_ld as usize, p.c_stride as usize];
+        let w = Driver::map(&Mapped { at: p.c, size: [columns, rows, restarts], strides, tile_rows: TILE })?;
         let (x, dy) = (factor(p.a, rows, p.a_stride)?, factor(p.b, columns, p.b_stride)?);
         Ok(Self {
-            maps: [x, dy, params(p.c)?, params(p.m)?, params(p.v)?],
+            maps: [x, dy, w],
+            moments: [p.m, p.v],
             bias: [p.sums, p.sums_m, p.sums_v],
-            bias_stride: p.sums_stride,
+            stride: p.c_stride,
+            rows: p.rows,
             columns: p.columns,
             inner: p.inner,
             group: p.group,
@@ -110,19 +119,26 @@ impl Cuda {
         if !fits || restarts < LEAST_RESTARTS || self.state().is_none() {
             return Ok(false);
         }
-        // Two steps of one layer keep their order.
-        let again =
-            |late: &Late| late.restarts != restarts || late.products.iter().any(|other| other.c == p.c);
-        let must_go_first = |late: &Late| !late.products.is_empty() && again(late);
-        if self.state().as_ref().is_some_and(|recorded| must_go_first(&recorded.late)) {
-            self.launch_late()?;
-            self.driver.main_after_side()?;
-        }
+        self.settle_late(|late| late.restarts != restarts || late.updates(p.c))?;
         if let Some(recorded) = &mut *self.state() {
             recorded.late.restarts = restarts;
             recorded.late.products.push(*p);
         }
         Ok(true)
+    }
+
+    /// Launches what was left for later, if there is any of which `must_go_first` is true, and lets what follows wait
+    /// for it: a second way through a layer sees its new weights, and may overwrite what the first one left.
+    pub(in super::super) fn settle_late(&self, must_go_first: impl FnOnce(&Late) -> bool) -> Result<()> {
+        let pending = |late: &Late| !late.products.is_empty() && must_go_first(late);
+        // In a statement of its own: the lock is free again after it.
+        let settles = self.state().as_ref().is_some_and(|recorded| pending(&recorded.late));
+        if settles {
+            self.launch_late()?;
+            self.driver.main_after_side()?;
+            self.driver.next_not_early();
+        }
+        Ok(())
     }
 
     /// Launches what was left for later.

@@ -56,9 +56,15 @@ impl Driver {
         Ok(map)
     }
 
+    /// Weights change here, within a step: the next kernel that would start early does not.
+    pub(in super::super) fn next_not_early(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
     /// Launches on the first stream; `n_blocks` neighbours along the grid's first side make a cluster. Within a
     /// recorded step an `early` kernel may start before the one before it has ended: it waits itself for what that
-    /// one writes. What it reads before, weights, changes only beside this stream and at the step's end.
+    /// one writes. What it reads before, weights, changes only beside this stream, at the step's end and
+    /// where `next_not_early` says so.
     pub(in super::super) fn launch_cluster(
         &self,
         launch: Launch,
@@ -67,7 +73,9 @@ impl Driver {
         args: &[Arg],
     ) -> Result<()> {
         let mut attributes = [cluster(n_blocks), starts_early()];
-        let n_attributes = if early && self.recording.load(Ordering::Relaxed) { 2 } else { 1 };
+        let recording = self.recording.load(Ordering::Relaxed);
+        let early = early && recording && !self.waits.swap(false, Ordering::Relaxed);
+        let n_attributes = if early { 2 } else { 1 };
         let mut pointers = pointers(args);
         let (x, y, z) = launch.grid;
         let config = sys::CUlaunchConfig {

@@ -32,6 +32,13 @@ __device__ __forceinline__ void copy_tile(u32 to, const Map &map, u32 column, u3
 #endif
 }
 
+// The engine will need this soon.
+__device__ __forceinline__ void expect_map(const Map &map) {
+#if HOPPER
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#endif
+}
+
 // A counter of n arrivals (or of bytes).
 __device__ __forceinline__ void start_counter(u32 at, u32 n) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(n) : "memory");
@@ -70,6 +77,21 @@ __device__ __forceinline__ void show_engine() {
 #endif
 }
 
+// The same for a run of memory: no more than a few thousand numbers, a multiple of four of them.
+__device__ __forceinline__ void copy_run(u32 to, const float *from, u32 n_bytes, u32 done) {
+#if HOPPER
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(n_bytes), "r"(done)
+                 : "memory");
+#endif
+}
+
+__device__ __forceinline__ void send_run(float *to, u32 from, u32 n_bytes) {
+#if HOPPER
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(n_bytes) : "memory");
+#endif
+}
+
 // Hands the engine a tile that goes back to memory; nothing goes beyond the matrix' edges.
 __device__ __forceinline__ void send_tile(const Map &map, u32 from, u32 column, u32 row, u32 restart) {
 #if HOPPER
@@ -103,9 +125,20 @@ __device__ __forceinline__ u32 cluster_size() {
     return size;
 }
 
+// The blocks of a cluster wait for each other; what they wrote need not be there.
 __device__ __forceinline__ void meet_cluster() {
 #if HOPPER
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// The same, and what they wrote is there: one thread sees to it for its block.
+__device__ __forceinline__ void show_cluster() {
+#if HOPPER
+    meet();
+    if (threadIdx.x == 0) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    __syncwarp();
+    meet_cluster();
 #endif
 }
 
@@ -125,8 +158,14 @@ __device__ __forceinline__ float4 load_from(u32 at, u32 rank) {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
     asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "r"(there)
-                 : "memory");
+                 : "r"(there));
 #endif
+    return x;
+}
+
+// Four numbers of this block's.
+__device__ __forceinline__ float4 load_own(u32 at) {
+    float4 x;
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(at));
     return x;
 }

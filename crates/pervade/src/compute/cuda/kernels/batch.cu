@@ -31,6 +31,24 @@ __device__ __forceinline__ float prepared(const Rows &rows, float x, float facto
     return x * rows.scale[rows.n_scales == 1 ? 0 : column];
 }
 
+// A dense row, V numbers a thread at a time: all are asked for at once.
+template <int V>
+__device__ __forceinline__ void prepare_dense(const Rows &rows, u64 begin, float factor, float *out) {
+    for (u32 c = threadIdx.x * V; c < rows.n_columns; c += blockDim.x * V) {
+        Pack<V> x;
+        if (V == 4 && rows.kind == 0) {
+            uchar4 u = *(const uchar4 *)((const u8 *)rows.values + begin + c);
+            x.x[0] = u.x, x.x[1 % V] = u.y, x.x[2 % V] = u.z, x.x[3 % V] = u.w;
+        } else {
+#pragma unroll
+            for (int e = 0; e < V; e++) x.x[e] = value_at(rows, begin + c + e);
+        }
+#pragma unroll
+        for (int e = 0; e < V; e++) x.x[e] = prepared(rows, x.x[e], factor, c + e);
+        x.store(out + c);
+    }
+}
+
 // The rows at places first.. of each restart's shuffle: ids [R, count].
 extern "C" __global__ void shuffle(u32 *ids, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows) {
     u32 i = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
@@ -58,7 +76,8 @@ extern "C" __global__ void gather(Rows rows, const u32 *ids, u64 ids_stride, con
         if (norm > 0.0) factor = (float)(rows.row_norm / norm);
     }
     if (rows.kind != 3) {
-        for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = prepared(rows, value_at(rows, begin + c), factor, c);
+        if (d % 4 == 0) prepare_dense<4>(rows, begin, factor, out);
+        else prepare_dense<1>(rows, begin, factor, out);
         return;
     }
     for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = prepared(rows, 0.0f, factor, c);

@@ -125,6 +125,39 @@ __device__ float block_max(float x) {
     return most;
 }
 
+// V numbers that lie side by side: read and written at once.
+template <int V>
+struct Pack {
+    float x[V];
+
+    __device__ __forceinline__ void load(const float *from) {
+        if (V == 4) {
+            float4 f = *(const float4 *)from;
+            x[0] = f.x, x[1 % V] = f.y, x[2 % V] = f.z, x[3 % V] = f.w;
+        } else {
+            x[0] = *from;
+        }
+    }
+
+    __device__ __forceinline__ void store(float *to) const {
+        if (V == 4) *(float4 *)to = make_float4(x[0], x[1 % V], x[2 % V], x[3 % V]);
+        else *to = x[0];
+    }
+};
+
+// Adam's moments of weights lie in tiles of 64 x 64, one after the other, so that a tile is a single run of memory; tiles
+// at the edges are smaller. Where a number lies, of a matrix of so many rows and columns (moments.rs has the same). In
+// tiles of full width, every other four rows have the halves of each 32 columns swapped: so that a warp's reads from
+// shared memory meet all banks.
+__device__ __forceinline__ u32 place_in_tile(u32 row, u32 column, u32 width) {
+    return row * width + (width == 64 ? column ^ (row >> 2 & 1) << 4 : column);
+}
+
+__device__ __forceinline__ u64 moment_at(u32 row, u32 column, u32 n_rows, u32 n_columns) {
+    u32 row0 = row & ~63u, column0 = column & ~63u, height = min(n_rows - row0, 64u), width = min(n_columns - column0, 64u);
+    return (u64)row0 * n_columns + (u64)column0 * height + place_in_tile(row - row0, column - column0, width);
+}
+
 // m, v and p after one gradient g (Kingma and Ba, 2015).
 __device__ __forceinline__ void adam_update(float g, float step_size, float inverse_root, float epsilon, float beta1,
                                             float *p, float *m, float *v) {

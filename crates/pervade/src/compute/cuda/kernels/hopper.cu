@@ -6,10 +6,9 @@
 // other side, so that weights are read once. Of a block's warps four bring tiles and split rows; three groups of four
 // split 64 columns of the weights each, in registers, and multiply. The blocks of a cluster share out k.
 //
-// TERMS = 3: the numbers themselves, of which the tensor cores read the first ten bits, and two products that
-// make up for the rest: what was passed over times the other factor, both rounded to bf16 (seven bits, at twice the
-// speed), which is off by about 2^-19 of each term. More is lost where sums are added up: the tensor cores cut
-// off what does not fit. So no block adds up more than 1024 k.
+// TERMS = 3: products of halves (bf16), of which the one of both rests is left out: off by about 2^-18 of each term.
+// About as much is lost where sums are added up: the tensor cores cut off what does not fit. So no block adds up
+// more than 1024 k.
 
 #define MANY_ROWS 104
 #define MANY_GROUPS 3  // of four warps that multiply
@@ -42,28 +41,19 @@ __device__ __forceinline__ void multiply_bf16(float (&c)[13][4], const u32 (&a)[
 #endif
 }
 
-// Two numbers rounded to bf16, in a word.
-__device__ __forceinline__ u32 round_two(float low, float high) {
-    u32 pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-__device__ __forceinline__ float float_rest(float x) { return __uint_as_float(rest_of(x)); }
-
 template <bool TB>
 struct Many {
     static const int STAGES = 4, GROUP = 128, THREADS = GROUP * (1 + MANY_GROUPS);
     static const int X_BYTES = MANY_ROWS * 128, W_BYTES = 64 * 128, STAGE = X_BYTES + MANY_GROUPS * W_BYTES;
-    // After the stages two buffers of split rows, and counters: a stage is there, is used up; rows are split.
-    static const int SPLIT = STAGES * STAGE, THERE = SPLIT + 2 * X_BYTES, USED = THERE + STAGES * 8;
+    // After the stages counters: a stage is there, is used up; its rows are split.
+    static const int THERE = STAGES * STAGE, USED = THERE + STAGES * 8;
     static const int READY = USED + STAGES * 8;
     static const int C_STRIDE = MANY_COLUMNS + 4;
 
-    // A stage's rows as the products of TERMS = 3 need them beside the numbers themselves: lines of 32 numbers
-    // and 32 rests, k and k + 4 beside each other, as a lane has them of the weights. TERMS = 1: the numbers
-    // are rounded where they are. Lines l and l ^ 5 go together: their chunks lie in different banks.
-    static __device__ __forceinline__ void split(char *rows, char *to) {
+    // Makes a stage's rows what the products need, where they are. TERMS = 3: lines of 32 numbers in bf16 and 32
+    // rests, k and k + 4 beside each other, as a lane has them of the weights. TERMS = 1: the numbers rounded.
+    // Lines l and l ^ 5 go together: their chunks lie in different banks.
+    static __device__ __forceinline__ void split(char *rows) {
         const int EACH = 4;
         float4 x[EACH], y[EACH];
         u32 eight = threadIdx.x % 4, l = threadIdx.x / 8 % 4 ^ threadIdx.x / 4 % 2 * 5;
@@ -74,16 +64,16 @@ struct Many {
             if (i == 3 && threadIdx.x >= 32) break;
             x[i] = *(float4 *)(rows + first + i * 4096), y[i] = *(float4 *)(rows + second + i * 4096);
         }
+        // A warp has whole lines.
+        __syncwarp();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             if (i == 3 && threadIdx.x >= 32) break;
             float4 a = x[i], b = y[i];
             if (TERMS == 3) {
-                *(uint4 *)(to + half + i * 4096) =
-                    make_uint4(round_two(a.x, b.x), round_two(a.y, b.y), round_two(a.z, b.z), round_two(a.w, b.w));
-                *(uint4 *)(to + (half ^ 64) + i * 4096) =
-                    make_uint4(round_two(float_rest(a.x), float_rest(b.x)), round_two(float_rest(a.y), float_rest(b.y)),
-                               round_two(float_rest(a.z), float_rest(b.z)), round_two(float_rest(a.w), float_rest(b.w)));
+                Halves p(a.x, b.x), q(a.y, b.y), r(a.z, b.z), s(a.w, b.w);
+                *(uint4 *)(rows + half + i * 4096) = make_uint4(p.big, q.big, r.big, s.big);
+                *(uint4 *)(rows + (half ^ 64) + i * 4096) = make_uint4(p.rest, q.rest, r.rest, s.rest);
             } else {
                 *(uint4 *)(rows + first + i * 4096) = make_uint4(big_part(a.x), big_part(a.y), big_part(a.z), big_part(a.w));
                 *(uint4 *)(rows + second + i * 4096) = make_uint4(big_part(b.x), big_part(b.y), big_part(b.z), big_part(b.w));
@@ -97,32 +87,33 @@ struct Many {
         return TB ? warp * 16 + g + second * 8 : warp / 2 * 32 + (warp % 2 * 2 + second) * 4 + g % 4 + g / 4 * 16;
     }
 
-    // A stage's weights in registers.
+    // Where in a line of the tile four columns lie: so that writing them meets all banks.
+    static __device__ __forceinline__ u32 place_of(u32 chunk) {
+        return TB ? chunk : chunk & ~7u | (chunk & 3) << 1 | chunk >> 2 & 1;
+    }
+
+    // A stage's weights in registers, as the tensor cores take them.
     struct Weights {
-        float x[4][4];
+        // TERMS = 1: eight k each. TERMS = 3: sixteen, first the numbers, then the rests.
+        u32 x[4][4];
 
         __device__ __forceinline__ void load(const float *w) {
             u32 t = threadIdx.x % 4;
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                int e = i % 4;
-                u32 column = column_of(e % 2), k = i / 4 * 8 + t + (e / 2) * 4;
+            auto at = [&](int j, int e) {
+                u32 column = column_of(e % 2), k = j * 8 + t + (e / 2) * 4;
                 // Lines of 32: a column's k, or the columns of a k, of which there are two times 32.
-                x[i / 4][e] = TB ? w[column * 32 + (k ^ column % 8 * 4)]
-                                 : w[(column / 32 * 32 + k) * 32 + (column % 32 ^ k % 8 * 4)];
-            }
-        }
-
-        __device__ __forceinline__ void split(u32 (&big)[2][4], u32 (&rest)[2][4]) {
+                return TB ? w[column * 32 + (k ^ column % 8 * 4)]
+                          : w[(column / 32 * 32 + k) * 32 + (column % 32 ^ k % 8 * 4)];
+            };
             if (TERMS == 1) {
 #pragma unroll
-                for (int i = 0; i < 16; i++) x[i / 4][i % 4] = __uint_as_float(big_part(x[i / 4][i % 4]));
+                for (int i = 0; i < 16; i++) x[i / 4][i % 4] = big_part(at(i / 4, i % 4));
             } else {
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     int j = i / 2, h = i % 2;
-                    big[j / 2][j % 2 * 2 + h] = round_two(x[j][h], x[j][h + 2]);
-                    rest[j / 2][j % 2 * 2 + h] = round_two(float_rest(x[j][h]), float_rest(x[j][h + 2]));
+                    Halves two(at(j, h), at(j, h + 2));
+                    x[j / 2][j % 2 * 2 + h] = two.big, x[2 + j / 2][j % 2 * 2 + h] = two.rest;
                 }
             }
         }
@@ -157,15 +148,15 @@ struct Many {
         after_previous();
         for (u32 s = 0; s < STAGES; s++) ask_rows(s);
         for (u32 s = 0; s < n_steps; s++) {
-            // The last stage but one is used up: so are its split rows, and it has room for another.
+            // The last stage but one is used up and has room for another.
             if (s >= 2) {
                 wait_stage(base + USED, s - 2, STAGES);
                 ask_weights(s - 2 + STAGES), ask_rows(s - 2 + STAGES);
             }
             wait_stage(base + THERE, s, STAGES);
-            split(shared + s % STAGES * STAGE, shared + SPLIT + s % 2 * X_BYTES);
+            split(shared + s % STAGES * STAGE);
             show_engine();
-            arrive(base + READY + s % 2 * 8);
+            arrive(base + READY + s % STAGES * 8);
         }
         meet();
     }
@@ -173,94 +164,101 @@ struct Many {
     static __device__ __forceinline__ void multiply(char *shared, u32 base, u32 n_steps) {
         u32 group = threadIdx.x / GROUP - 1;
         float sums[13][4] = {};
-        u32 big[2][4], rest[2][4];
         Weights even, odd;
         auto load = [&](u32 s, Weights &to) {
             if (s >= n_steps) return;
             wait_stage(base + THERE, s, STAGES);
             to.load((const float *)(shared + s % STAGES * STAGE + X_BYTES + group * W_BYTES));
         };
-        // Products of different shapes are not kept in order by the hardware: they must not meet in the sums. So
-        // each waits for the one before, and the other groups fill the gap.
         auto step = [&](u32 s, const Weights &now, Weights &next) {
-            u32 rows = base + s % STAGES * STAGE, halves = base + SPLIT + s % 2 * X_BYTES;
-            wait_stage(base + READY, s, 2);
+            u32 rows = base + s % STAGES * STAGE;
+            wait_stage(base + READY, s, STAGES);
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
             if (TERMS == 3) {
+                // The smaller ones first.
 #pragma unroll
-                for (int j = 0; j < 2; j++) multiply_bf16(sums, rest[j], describe(halves + j * 32));
+                for (int j = 0; j < 2; j++) multiply_bf16(sums, now.x[2 + j], describe(rows + j * 32));
 #pragma unroll
-                for (int j = 0; j < 2; j++) multiply_bf16(sums, big[j], describe(halves + 64 + j * 32));
-                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                load(s + 1, next);
-                asm volatile("wgmma.wait_group.sync.aligned 0;\nwgmma.fence.sync.aligned;" ::: "memory");
-            }
+                for (int j = 0; j < 2; j++) multiply_bf16(sums, now.x[j], describe(rows + 64 + j * 32));
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                u32 raw[4] = {__float_as_uint(now.x[j][0]), __float_as_uint(now.x[j][1]), __float_as_uint(now.x[j][2]),
-                              __float_as_uint(now.x[j][3])};
-                multiply_tf32(sums, raw, describe(rows + j * 32));
+                for (int j = 0; j < 2; j++) multiply_bf16(sums, now.x[j], describe(rows + j * 32));
+            } else {
+#pragma unroll
+                for (int j = 0; j < 4; j++) multiply_tf32(sums, now.x[j], describe(rows + j * 32));
             }
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-            if (TERMS == 1) load(s + 1, next);
-            next.split(big, rest);
+            load(s + 1, next);
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             if (threadIdx.x % 32 == 0) arrive(base + USED + s % STAGES * 8);
         };
         load(0, even);
-        even.split(big, rest);
         for (u32 s = 0; s < n_steps; s += 2) {
             step(s, even, odd);
             if (s + 1 < n_steps) step(s + 1, odd, even);
         }
         meet();
         u32 t = threadIdx.x % 4;
-        float *tile = (float *)shared + group * 64 + 2 * t * C_STRIDE;
+        float *tile = (float *)shared + 2 * t * C_STRIDE;
 #pragma unroll
         for (int i = 0; i < 52; i++) {
-            tile[(8 * (i / 4) + i % 2) * C_STRIDE + column_of(i % 4 / 2)] = sums[i / 4][i % 4];
+            u32 column = group * 64 + column_of(i % 4 / 2);
+            tile[(8 * (i / 4) + i % 2) * C_STRIDE + place_of(column / 4) * 4 + column % 4] = sums[i / 4][i % 4];
         }
     }
 
-    // The sum of the cluster's tiles, in their order, through the epilogue to memory.
-    static __device__ __forceinline__ void finish(const Product &p, u32 tile, u32 restart, u32 m0, u32 n0) {
-        const int LINE = MANY_COLUMNS / 4, AT_ONCE = 3;
-        u32 n_rows = min(p.rows - m0, (u32)MANY_ROWS), n_blocks = cluster_size(), rank = cluster_rank();
-        u32 rows_each = (n_rows + n_blocks - 1) / n_blocks, begin = rank * rows_each;
-        u32 end = min(n_rows, begin + rows_each);
-        for (u32 start = begin * LINE + threadIdx.x; start < end * LINE; start += AT_ONCE * THREADS) {
-            Pack<4> x[AT_ONCE] = {}, other[AT_ONCE] = {};
-            u64 at[AT_ONCE];
-            bool valid[AT_ONCE];
+    // The sum of the cluster's tiles, in their order, through the epilogue to memory. A thread has four columns of
+    // every tenth row. All that it reads for AT_ONCE of them is asked for before any of it is used: other blocks
+    // are far.
+    template <int BLOCKS, int AT_ONCE>
+    static __device__ __forceinline__ void finish(const Product &p, u32 base, u32 restart, u32 m0, u32 n0) {
+        const int LINE = MANY_COLUMNS / 4, APART = THREADS / LINE;
+        u32 n_blocks = cluster_size(), rank = cluster_rank(), n_rows = min(p.rows - m0, (u32)MANY_ROWS);
+        u32 rows_each = (n_rows + n_blocks - 1) / n_blocks, end = min(n_rows, (rank + 1) * rows_each);
+        u32 chunk = threadIdx.x % LINE, column = n0 + chunk * 4, row = rank * rows_each + threadIdx.x / LINE;
+        if (column >= p.columns || threadIdx.x >= APART * LINE) return;
+        bool masks = p.epilogue == MASK, is_relu = p.epilogue == BIAS_RELU;
+        float *to = p.c + restart * p.c_stride + (u64)(m0 + row) * p.c_ld + column;
+        const float *mask = p.extra + restart * p.extra_stride + (u64)(m0 + row) * p.c_ld + column;
+        u32 tile = base + (row * C_STRIDE + place_of(chunk) * 4) * 4;
+        Pack<4> bias = {};
+        if (p.epilogue == BIAS || is_relu) bias.load(p.extra + restart * p.extra_stride + column);
+#pragma unroll 1
+        for (u32 done = 0; row + done < end; done += AT_ONCE * APART) {
+            Pack<4> x[AT_ONCE], masked[AT_ONCE] = {};
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                u32 index = start + i * THREADS, r = index / LINE, c = index % LINE * 4;
-                valid[i] = index < end * LINE && n0 + c < p.columns;
-                at[i] = (u64)(m0 + r) * p.c_ld + n0 + c;
-                if (!valid[i]) continue;
-                if (p.epilogue == MASK) other[i].load(p.extra + restart * p.extra_stride + at[i]);
-                else if (p.epilogue != STORE) other[i].load(p.extra + restart * p.extra_stride + n0 + c);
+                x[i] = bias;
+                u32 below = done + i * APART;
+                if (masks && row + below < end) masked[i].load(mask + below * p.c_ld);
             }
-            for (u32 block = 0; block < n_blocks; block++) {
+#pragma unroll 1
+            for (u32 block = 0; block < n_blocks; block += BLOCKS) {
+                float4 parts[BLOCKS][AT_ONCE] = {};
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; i++) {
-                    u32 index = start + i * THREADS, r = index / LINE, c = index % LINE * 4;
-                    if (!valid[i]) continue;
-                    float4 part = load_from(tile + (r * C_STRIDE + c) * 4, block);
-                    x[i].x[0] += part.x, x[i].x[1] += part.y, x[i].x[2] += part.z, x[i].x[3] += part.w;
+                for (int i = 0; i < BLOCKS * AT_ONCE; i++) {
+                    u32 b = block + i / AT_ONCE, below = done + i % AT_ONCE * APART;
+                    if (b >= n_blocks || row + below >= end) continue;
+                    u32 at = tile + below * C_STRIDE * 4;
+                    parts[i / AT_ONCE][i % AT_ONCE] = BLOCKS == 1 ? load_own(at) : load_from(at, b);
+                }
+#pragma unroll
+                for (int i = 0; i < BLOCKS * AT_ONCE; i++) {
+                    Pack<4> &sum = x[i % AT_ONCE];
+                    float4 part = parts[i / AT_ONCE][i % AT_ONCE];
+                    sum.x[0] += part.x, sum.x[1] += part.y, sum.x[2] += part.z, sum.x[3] += part.w;
                 }
             }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                if (!valid[i]) continue;
+                u32 below = done + i * APART;
+                if (row + below >= end) continue;
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
                     float &o = x[i].x[e];
-                    if (p.epilogue == MASK) o = other[i].x[e] > 0.0f ? o : 0.0f;
-                    else o += other[i].x[e];
-                    if (p.epilogue == BIAS_RELU) o = fmaxf(o, 0.0f);
+                    if (masks) o = masked[i].x[e] > 0.0f ? o : 0.0f;
+                    if (is_relu) o = fmaxf(o, 0.0f);
                 }
-                x[i].store(p.c + restart * p.c_stride + at[i]);
+                x[i].store(to + below * p.c_ld);
             }
         }
     }
@@ -274,27 +272,40 @@ struct Many {
         u32 restart = blockIdx.z, m0 = blockIdx.y * MANY_ROWS, n0 = blockIdx.x / n_blocks * MANY_COLUMNS;
         u32 n_steps = (p.inner + MANY_K - 1) / MANY_K, each = (n_steps + n_blocks - 1) / n_blocks;
         u32 first = min(rank * each, n_steps), last = min(first + each, n_steps);
+        if (threadIdx.x == GROUP) expect_map(rows), expect_map(weights);
         if (threadIdx.x == 0) {
             for (u32 s = 0; s < STAGES; s++) {
                 start_counter(base + THERE + s * 8, 1);
                 start_counter(base + USED + s * 8, 4 * MANY_GROUPS);
+                start_counter(base + READY + s * 8, GROUP);
             }
-            for (u32 s = 0; s < 2; s++) start_counter(base + READY + s * 8, GROUP);
             show_engine();
         }
         meet();
         if (threadIdx.x < GROUP) bring(rows, weights, shared, base, restart, m0, n0, first, last - first);
         else multiply(shared, base, last - first);
-        meet_cluster();
-        finish(p, base, restart, m0, n0);
-        // A block's tile stays until all have read it.
-        if (n_blocks > 1) meet_cluster();
+        show_cluster();
+        if (n_blocks == 1) {
+            finish<1, 5>(p, base, restart, m0, n0);
+        } else {
+            finish<4, 3>(p, base, restart, m0, n0);
+            // A block's tile stays until all have read it.
+            meet_cluster();
+        }
 #endif
     }
 };
 
+// An eighth of the registers is left to what runs beside the chain (the prior, narrow layers): else it would have to
+// wait for a multiprocessor of its own, and the next product for it.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#define MANY_BOUNDS(tb) __maxnreg__(112)
+#else
+#define MANY_BOUNDS(tb) __launch_bounds__(Many<tb>::THREADS, 1)
+#endif
+
 #define MANY(name, tb)                                                                        \
-    extern "C" __global__ __launch_bounds__(Many<tb>::THREADS, 1) void name(                   \
+    extern "C" __global__ MANY_BOUNDS(tb) void name(                                           \
         Product p, const __grid_constant__ Map rows, const __grid_constant__ Map weights) {   \
         Many<tb>::run(p, rows, weights);                                                       \
     }

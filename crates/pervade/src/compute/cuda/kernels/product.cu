@@ -17,7 +17,7 @@ struct Product {
     const float *a, *b;
     float *c;            // the product, or with ADAM the parameters
     const float *extra;  // BIAS: [N]; MASK: the activations [M, N]
-    float *m, *v;        // ADAM: moments, as C
+    float *m, *v;        // ADAM: moments, in the order of `moment_at`
     // Of a weight gradient: where the column sums of B go (a bias' gradient, or with ADAM the bias itself).
     float *sums, *sums_m, *sums_v;
     u64 a_stride, b_stride, c_stride, extra_stride, sums_stride;  // from one restart to the next
@@ -77,32 +77,31 @@ __device__ __forceinline__ u32 rest_of(float x) {
     return __float_as_uint(x - __uint_as_float(__float_as_uint(x) & 0xffffe000u));
 }
 
+// Two numbers rounded to bf16 (seven bits after the point), in a word.
+__device__ __forceinline__ u32 round_two(float low, float high) {
+    u32 pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// Two numbers in bf16, and what that leaves of them, in bf16 too: together 16 or 17 bits. Products of these take half
+// as long as those of TF32.
+struct Halves {
+    u32 big, rest;
+
+    __device__ __forceinline__ Halves() {}
+
+    __device__ __forceinline__ Halves(float low, float high) : big(round_two(low, high)) {
+        rest = round_two(low - __uint_as_float(big << 16), high - __uint_as_float(big & 0xffff0000u));
+    }
+};
+
 __device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-
-// V numbers that lie side by side: read and written at once.
-template <int V>
-struct Pack {
-    float x[V];
-
-    __device__ __forceinline__ void load(const float *from) {
-        if (V == 4) {
-            float4 f = *(const float4 *)from;
-            x[0] = f.x, x[1 % V] = f.y, x[2 % V] = f.z, x[3 % V] = f.w;
-        } else {
-            x[0] = *from;
-        }
-    }
-
-    __device__ __forceinline__ void store(float *to) const {
-        if (V == 4) *(float4 *)to = make_float4(x[0], x[1 % V], x[2 % V], x[3 % V]);
-        else *to = x[0];
-    }
-};
 
 // BM x BN: the tile of C of a block; BK: how much of k a stage holds, STAGES: how many there are;
 // WM x WN: a warp's part of the tile; WK: groups of warps that share out k, and SHARE_K: blocks of a cluster do so too.
@@ -183,7 +182,7 @@ struct Tile {
             }
             x.store(at);
         }
-        meet_cluster();
+        show_cluster();
         if (rank == 0) {
             for (int i = threadIdx.x; i < BM * LINE; i += THREADS) {
                 u32 at = i / LINE * C_STRIDE + i % LINE * 4;
@@ -205,6 +204,9 @@ struct Tile {
     template <int V>
     static __device__ __forceinline__ void finish(const Product &p, const float *tile, u32 restart, u32 m0, u32 n0) {
         const int LINE = BN / V, AT_ONCE = 2;
+        static_assert(!TA || BM == 64 && BN == 64, "a weight gradient's tile is one of the moments'");
+        u32 width = min(p.columns - n0, (u32)BN);
+        u64 moments = restart * p.c_stride + moment_at(m0, n0, p.rows, p.columns);
         float step_size = p.step_size, inverse_root = p.inverse_root;
         if (p.epilogue == ADAM && p.clock) step_size = p.clock->step_size[p.group], inverse_root = p.clock->inverse_root;
         for (int start = threadIdx.x; start < BM * LINE; start += AT_ONCE * THREADS) {
@@ -219,9 +221,10 @@ struct Tile {
                 at[i] = restart * p.c_stride + (u64)row * p.c_ld + column;
                 if (!valid[i]) continue;
                 if (p.epilogue == ADAM) {
+                    u64 moment = moments + place_in_tile(r, c, width);
                     y[i].load(p.c + at[i]);
-                    m[i].load(p.m + at[i]);
-                    v[i].load(p.v + at[i]);
+                    m[i].load(p.m + moment);
+                    v[i].load(p.v + moment);
                 } else if (p.epilogue == MASK) {
                     y[i].load(p.extra + restart * p.extra_stride + (u64)row * p.c_ld + column);
                 } else if (p.epilogue != STORE) {
@@ -254,8 +257,10 @@ struct Tile {
                 }
                 x[i].store(p.c + at[i]);
                 if (p.epilogue == ADAM) {
-                    m[i].store(p.m + at[i]);
-                    v[i].store(p.v + at[i]);
+                    int index = start + i * THREADS;
+                    u64 moment = moments + place_in_tile(index / LINE, index % LINE * V, width);
+                    m[i].store(p.m + moment);
+                    v[i].store(p.v + moment);
                 }
             }
         }
@@ -264,13 +269,16 @@ struct Tile {
     // Asks for the parameters and moments that the epilogue will read: they come while the product is made.
     static __device__ __forceinline__ void fetch_ahead(const Product &p, u32 restart, u32 m0, u32 n0) {
         const int LINES = BN / 32;
+        u32 width = min(p.columns - n0, (u32)BN);
+        u64 moments = restart * p.c_stride + moment_at(m0, n0, p.rows, p.columns);
         for (u32 t = threadIdx.x; t < BM * LINES; t += THREADS) {
             u32 row = m0 + t / LINES, column = n0 + t % LINES * 32;
             if (row >= p.rows || column >= p.columns) continue;
             u64 at = restart * p.c_stride + (u64)row * p.c_ld + column;
+            u64 moment = moments + place_in_tile(row - m0, column - n0, width);
             asm volatile("prefetch.global.L2 [%0];" ::"l"(p.c + at));
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.m + at));
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.v + at));
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.m + moment));
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(p.v + moment));
         }
     }
 

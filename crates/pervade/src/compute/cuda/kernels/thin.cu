@@ -34,3 +34,88 @@ extern "C" __global__ __launch_bounds__(THIN_COLUMNS) void thin(Product p) {
         c[(u64)r * p.c_ld] = p.epilogue == BIAS_RELU ? fmaxf(sum, 0.0f) : sum;
     }
 }
+
+// The other way: C = A^T B where A has a handful of columns, with column sums of B, and Adam's step or none. A warp has
+// 32 columns of every fourth row. It takes few registers, so as to run beside the chain, and asks for all it reads
+// before it uses any of it, so as to be gone soon.
+#define THIN_WARPS 4
+#define THIN_BATCH 256
+#define THIN_EACH ((THIN_K + THIN_WARPS) / THIN_WARPS)  // sums a thread finishes: of k, and the bias'
+
+// Where row k of C lies, or after the last one the bias, with its moments.
+struct Place {
+    float *w, *m, *v;
+
+    __device__ __forceinline__ Place(const Product &p, u32 k, u32 restart, u32 column) {
+        if (k == p.rows) {
+            u64 at = restart * p.sums_stride + column;
+            w = p.sums + at, m = p.sums_m + at, v = p.sums_v + at;
+        } else {
+            u64 moment = restart * p.c_stride + moment_at(k, column, p.rows, p.columns);
+            w = p.c + restart * p.c_stride + (u64)k * p.c_ld + column, m = p.m + moment, v = p.v + moment;
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(32 * THIN_WARPS, 8) void thin_weights(Product p) {
+    __shared__ float4 x[THIN_BATCH][THIN_K / 4];
+    __shared__ float parts[THIN_WARPS][THIN_K + 1][32];
+    const int AT_ONCE = 8;
+    u32 restart = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
+    const float *a = p.a + restart * p.a_stride, *b = p.b + restart * p.b_stride + column;
+    bool inside = column < p.columns;
+    float w[THIN_EACH], m[THIN_EACH], v[THIN_EACH];
+#pragma unroll
+    for (int i = 0; i < THIN_EACH; i++) {
+        u32 k = warp + i * THIN_WARPS;
+        if (!inside || k > p.rows || p.epilogue != ADAM) break;
+        Place place(p, k, restart, column);
+        w[i] = place.w[0], m[i] = place.m[0], v[i] = place.v[0];
+    }
+#pragma unroll 8
+    for (u32 i = threadIdx.x; i < p.inner * THIN_K; i += 32 * THIN_WARPS) {
+        u32 r = i / THIN_K, k = i % THIN_K;
+        ((float *)x[r])[k] = k < p.rows ? a[(u64)r * p.a_ld + k] : 0.0f;
+    }
+    __syncthreads();
+    float sums[THIN_K + 1] = {};
+#pragma unroll 1
+    for (u32 r = warp; r < p.inner; r += AT_ONCE * THIN_WARPS) {
+        float y[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            u32 row = r + i * THIN_WARPS;
+            y[i] = inside && row < p.inner ? b[(u64)row * p.b_ld] : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            u32 row = min(r + i * THIN_WARPS, p.inner - 1);
+#pragma unroll
+            for (int k = 0; k < THIN_K; k += 4) {
+                float4 four = x[row][k / 4];
+                sums[k] = fmaf(four.x, y[i], sums[k]), sums[k + 1] = fmaf(four.y, y[i], sums[k + 1]);
+                sums[k + 2] = fmaf(four.z, y[i], sums[k + 2]), sums[k + 3] = fmaf(four.w, y[i], sums[k + 3]);
+            }
+            sums[THIN_K] += y[i];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k <= THIN_K; k++) parts[warp][k][lane] = sums[k];
+    __syncthreads();
+    float step_size = p.clock ? p.clock->step_size[p.group] : p.step_size;
+    float inverse_root = p.clock ? p.clock->inverse_root : p.inverse_root;
+#pragma unroll
+    for (int i = 0; i < THIN_EACH; i++) {
+        u32 k = warp + i * THIN_WARPS;
+        if (!inside || k > p.rows) break;
+        float sum = 0.0f;
+        for (u32 part = 0; part < THIN_WARPS; part++) sum += parts[part][k == p.rows ? THIN_K : k][lane];
+        Place place(p, k, restart, column);
+        if (p.epilogue == ADAM) {
+            adam_update(sum, step_size, inverse_root, p.epsilon, p.beta1, w + i, m + i, v + i);
+            place.w[0] = w[i], place.m[0] = m[i], place.v[0] = v[i];
+        } else {
+            place.w[0] = sum;
+        }
+    }
+}

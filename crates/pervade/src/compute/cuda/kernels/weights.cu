@@ -6,15 +6,15 @@
 // shared memory, and one thread sends what is done back.
 
 struct alignas(128) Layer {
-    Map x, dy, w, m, v;
-    float *bias, *bias_m, *bias_v;
-    u64 bias_stride;
-    u32 columns, inner, group;
+    Map x, dy, w;
+    float *m, *v, *bias, *bias_m, *bias_v;
+    u64 stride;  // of all of them, from one restart to the next
+    u32 rows, columns, inner, group;
     u32 first_tile, row_tiles, column_tiles;
     float epsilon, beta1;
 };
 
-#define MOST_LAYERS 5
+#define MOST_LAYERS 7
 
 struct Updates {
     Layer layers[MOST_LAYERS];
@@ -22,10 +22,29 @@ struct Updates {
     const Clock *clock;
 };
 
-static_assert(sizeof(Updates) == 3968, "as in affine/late.rs");
+static_assert(sizeof(Updates) == 3712, "as in affine/late.rs");
+
+// A product of 16 x 8 numbers, sixteen k or (half of a and b) eight.
+__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+#if HOPPER
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+__device__ __forceinline__ void multiply_eight(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+#if HOPPER
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
+}
 
 struct Update {
-    static const int WARPS = 8, THREADS = 32 * (WARPS + 2), TILE = 64, BATCH = 104, STAGES = 3;
+    static const int WARPS = 8, THREADS = 32 * (WARPS + 2), TILE = 64, STAGES = 3;
+    static const int BATCH = 104, LAST_EIGHT = 96;
     // A tile's 64 columns are two halves of 32: lines of 128 bytes, as the engine swizzles them.
     static const int HALF_FACTOR = BATCH * 128, FACTOR = 2 * HALF_FACTOR;
     static const int HALF = TILE * 128, MATRIX = 2 * HALF, STAGE = 3 * MATRIX;
@@ -59,30 +78,44 @@ struct Update {
             column = rest % here().column_tiles * TILE, rest /= here().column_tiles;
             row = rest % here().row_tiles * TILE, restart = rest / here().row_tiles;
         }
+
+        __device__ __forceinline__ u32 height() const { return min(here().rows - row, (u32)TILE); }
+
+        __device__ __forceinline__ u32 width() const { return min(here().columns - column, (u32)TILE); }
+
+        // Where the tile's moments begin, and how many bytes they are.
+        __device__ __forceinline__ u64 moments() const {
+            return restart * here().stride + (u64)row * here().columns + (u64)column * height();
+        }
+
+        __device__ __forceinline__ u32 n_bytes() const { return height() * width() * 4; }
     };
+
+    static __device__ __forceinline__ void ask_params(const Walk &p, u32 base) {
+        const Layer &layer = p.here();
+        u32 there = base + THERE + p.i % STAGES * 8, to = base + p.i % STAGES * STAGE;
+        expect(there, MATRIX + 2 * p.n_bytes());
+        copy_tile(to, layer.w, p.column, p.row, p.restart, there);
+        copy_tile(to + HALF, layer.w, p.column + 32, p.row, p.restart, there);
+        copy_run(to + MATRIX, layer.m + p.moments(), p.n_bytes(), there);
+        copy_run(to + 2 * MATRIX, layer.v + p.moments(), p.n_bytes(), there);
+    }
+
+    static __device__ __forceinline__ void ask_factor(const Map &factor, u32 column, u32 restart, u32 to, u32 there) {
+        expect(there, FACTOR);
+        copy_tile(to, factor, column, 0, restart, there);
+        copy_tile(to + HALF_FACTOR, factor, column + 32, 0, restart, there);
+    }
 
     static __device__ void bring(const Updates &l, u32 base) {
         for (Walk p(l); p.more(); p.next()) {
-            const Layer &layer = p.here();
-            u32 i = p.i, there = base + THERE + i % STAGES * 8, to = base + i % STAGES * STAGE;
+            u32 i = p.i;
             if (i >= STAGES) wait_stage(base + SENT, i - STAGES, STAGES);
-            expect(there, STAGE);
-            for (u32 half = 0; half < 2; half++, to += HALF) {
-                u32 column = p.column + 32 * half;
-                copy_tile(to, layer.w, column, p.row, p.restart, there);
-                copy_tile(to + MATRIX, layer.m, column, p.row, p.restart, there);
-                copy_tile(to + 2 * MATRIX, layer.v, column, p.row, p.restart, there);
-            }
+            ask_params(p, base);
             if (i >= 2) wait_stage(base + USED, i - 2, 2);
-            there = base + X_THERE + i % 2 * 8, to = base + X + i % 2 * FACTOR;
-            expect(there, FACTOR);
-            copy_tile(to, layer.x, p.row, 0, p.restart, there);
-            copy_tile(to + HALF_FACTOR, layer.x, p.row + 32, 0, p.restart, there);
+            ask_factor(p.here().x, p.row, p.restart, base + X + i % 2 * FACTOR, base + X_THERE + i % 2 * 8);
             if (i >= 1) wait_stage(base + USED, i - 1, 2);
-            there = base + DY_THERE, to = base + DY;
-            expect(there, FACTOR);
-            copy_tile(to, layer.dy, p.column, 0, p.restart, there);
-            copy_tile(to + HALF_FACTOR, layer.dy, p.column + 32, 0, p.restart, there);
+            ask_factor(p.here().dy, p.column, p.restart, base + DY, base + DY_THERE);
         }
     }
 
@@ -91,47 +124,49 @@ struct Update {
             const Layer &layer = p.here();
             u32 i = p.i, from = base + i % STAGES * STAGE;
             wait_stage(base + DONE, i, STAGES);
-            for (u32 half = 0; half < 2; half++, from += HALF) {
-                u32 column = p.column + 32 * half;
-                send_tile(layer.w, from, column, p.row, p.restart);
-                send_tile(layer.m, from + MATRIX, column, p.row, p.restart);
-                send_tile(layer.v, from + 2 * MATRIX, column, p.row, p.restart);
-            }
+            send_tile(layer.w, from, p.column, p.row, p.restart);
+            send_tile(layer.w, from + HALF, p.column + 32, p.row, p.restart);
+            send_run(layer.m + p.moments(), from + MATRIX, p.n_bytes());
+            send_run(layer.v + p.moments(), from + 2 * MATRIX, p.n_bytes());
             wait_until_read();
             arrive(base + SENT + i % STAGES * 8);
         }
     }
 
-    // Adds eight k to a warp's 32 x 16 of the tile. Which row, column and k of them a lane multiplies is free: its
-    // four rows, and its two columns, lie side by side, and its k are 2t and 2t + 1, so that no banks meet.
+    // Adds eight or sixteen k to a warp's 32 x 16 of the tile, by halves in either precision: TF32 would take no less.
+    // Which row, column and k of them a lane multiplies is free: its four rows, and its two columns, lie side by side,
+    // and its k are 2t and 2t + 1 of each eight, so that no banks meet.
+    template <int EIGHTS>
     static __device__ __forceinline__ void use(const char *a, const char *b, u32 b_chunk, float (&sums)[2][2][4]) {
         u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-        u32 a_big[2][4], a_rest[2][4], b_big[2][2], b_rest[2][2];
+        Halves rows[EIGHTS][4], columns[EIGHTS][2];
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            u32 k = 2 * t + e;
-            float4 four = *(const float4 *)(a + k * 128 + (g ^ k) * 16);
-            float2 two = *(const float2 *)(b + k * 128 + ((b_chunk + g / 2) ^ k) * 16 + g % 2 * 8);
-            float rows[4] = {four.x, four.y, four.z, four.w}, columns[2] = {two.x, two.y};
+        for (int e = 0; e < EIGHTS; e++) {
+            u32 k = 2 * t, chunk = b_chunk + g / 2;
+            const char *a_line = a + (8 * e + k) * 128, *b_line = b + (8 * e + k) * 128 + g % 2 * 8;
+            float4 r = *(const float4 *)(a_line + (g ^ k) * 16), s = *(const float4 *)(a_line + 128 + (g ^ k ^ 1) * 16);
+            float2 c = *(const float2 *)(b_line + (chunk ^ k) * 16), d = *(const float2 *)(b_line + 128 + (chunk ^ k ^ 1) * 16);
+            rows[e][0] = Halves(r.x, s.x), rows[e][1] = Halves(r.y, s.y);
+            rows[e][2] = Halves(r.z, s.z), rows[e][3] = Halves(r.w, s.w);
+            columns[e][0] = Halves(c.x, d.x), columns[e][1] = Halves(c.y, d.y);
+        }
+        // The smaller ones first.
+#pragma unroll
+        for (int term = 0; term < 3; term++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                a_big[i / 2][i % 2 + 2 * e] = big_part(rows[i]);
-                if (TERMS == 3) a_rest[i / 2][i % 2 + 2 * e] = rest_of(rows[i]);
-            }
+                u32 x[4], y[2];
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                b_big[i][e] = big_part(columns[i]);
-                if (TERMS == 3) b_rest[i][e] = rest_of(columns[i]);
+                for (int e = 0; e < EIGHTS; e++) {
+                    Halves first = rows[e][i / 2 * 2], second = rows[e][i / 2 * 2 + 1], column = columns[e][i % 2];
+                    x[2 * e] = term == 0 ? first.rest : first.big;
+                    x[2 * e + 1] = term == 0 ? second.rest : second.big;
+                    y[e] = term == 1 ? column.rest : column.big;
+                }
+                if (EIGHTS == 2) multiply_sixteen(sums[i / 2][i % 2], x, y);
+                else multiply_eight(sums[i / 2][i % 2], x, y);
             }
         }
-        if (TERMS == 3) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) multiply(sums[i / 2][i % 2], a_rest[i / 2], b_big[i % 2]);
-#pragma unroll
-            for (int i = 0; i < 4; i++) multiply(sums[i / 2][i % 2], a_big[i / 2], b_rest[i % 2]);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) multiply(sums[i / 2][i % 2], a_big[i / 2], b_big[i % 2]);
     }
 
     // The sum of a column of dy over the batch: the gradient of its bias.
@@ -144,23 +179,28 @@ struct Update {
     }
 
     // Adam's step of a warp's 32 x 16. A lane has the gradients of rows 4g.., columns 4t..: the second number of two
-    // columns' fragments is two on.
-    static __device__ __forceinline__ void step(const Updates &l, const Layer &layer, char *params, u32 first_row, u32 chunk,
+    // columns' fragments is two on. Of the parameters a half of 32 columns is a line, as the engine swizzles it.
+    static __device__ __forceinline__ void step(const Walk &p, char *stage, u32 first_row, u32 first_column,
                                                 const float (&sums)[2][2][4]) {
-        u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-        float step_size = l.clock->step_size[layer.group], inverse_root = l.clock->inverse_root;
+        const Layer &layer = p.here();
+        u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = first_column + 4 * t;
+        float step_size = p.l.clock->step_size[layer.group], inverse_root = p.l.clock->inverse_root;
+        u32 height = p.height(), width = p.width();
+        if (column >= width) return;
 #pragma unroll
         for (int r = 0; r < 4; r++) {
             u32 row = first_row + 4 * g + r;
-            float *at = (float *)(params + row * 128 + ((chunk + t) ^ (row % 8)) * 16);
+            if (row >= height) break;
+            float *at = (float *)(stage + column / 32 * HALF + row * 128 + (column % 32 / 4 ^ row % 8) * 16);
+            float *moment = (float *)(stage + MATRIX) + place_in_tile(row, column, width);
             Pack<4> w, m, v;
-            w.load(at), m.load(at + MATRIX / 4), v.load(at + MATRIX / 2);
+            w.load(at), m.load(moment), v.load(moment + MATRIX / 4);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 adam_update(sums[r / 2][c % 2][r % 2 * 2 + c / 2], step_size, inverse_root, layer.epsilon, layer.beta1,
                             &w.x[c], &m.x[c], &v.x[c]);
             }
-            w.store(at), m.store(at + MATRIX / 4), v.store(at + MATRIX / 2);
+            w.store(at), m.store(moment), v.store(moment + MATRIX / 4);
         }
     }
 
@@ -177,22 +217,23 @@ struct Update {
             const char *a = shared + X + i % 2 * FACTOR + half_m * HALF_FACTOR;
             float sums[2][2][4] = {};
 #pragma unroll
-            for (u32 k = 0; k < BATCH; k += 8) {
+            for (u32 k = 0; k < LAST_EIGHT; k += 16) {
                 if (k >= layer.inner) break;
-                use(a + k * 128, b + k * 128, chunk, sums);
+                use<2>(a + k * 128, b + k * 128, chunk, sums);
             }
+            if (layer.inner > LAST_EIGHT) use<1>(a + LAST_EIGHT * 128, b + LAST_EIGHT * 128, chunk, sums);
             bool sums_columns = p.row == 0 && threadIdx.x < TILE;
             float column_sum = sums_columns ? sum_column(dy, threadIdx.x) : 0.0f;
             __syncwarp();
             if (lane == 0) arrive(base + USED + i % 2 * 8);
 
             wait_stage(base + THERE, i, STAGES);
-            step(l, layer, shared + i % STAGES * STAGE + half_n * HALF, half_m * 32, chunk, sums);
+            step(p, shared + i % STAGES * STAGE, half_m * 32, half_n * 32 + chunk * 4, sums);
             show_engine();
             __syncwarp();
             if (lane == 0) arrive(base + DONE + i % STAGES * 8);
             if (sums_columns && p.column + threadIdx.x < layer.columns) {
-                u64 at = p.restart * layer.bias_stride + p.column + threadIdx.x;
+                u64 at = p.restart * layer.stride + p.column + threadIdx.x;
                 adam_update(column_sum, l.clock->step_size[layer.group], l.clock->inverse_root, layer.epsilon, layer.beta1,
                             layer.bias + at, layer.bias_m + at, layer.bias_v + at);
             }
@@ -219,6 +260,9 @@ struct Update {
         }
         meet();
         u32 warp = threadIdx.x / 32;
+        if (warp == WARPS + 1) {
+            for (u32 i = threadIdx.x % 32; i < 3 * l.n_layers; i += 32) expect_map((&l.layers[i / 3].x)[i % 3]);
+        }
         if (warp < WARPS) work(l, shared, base);
         else if (threadIdx.x == 32 * WARPS) bring(l, base);
         else if (threadIdx.x == 32 * (WARPS + 1)) send(l, base);
