@@ -88,7 +88,8 @@ __device__ __forceinline__ void copy_run(u32 to, const float *from, u32 n_bytes,
 
 __device__ __forceinline__ void send_run(float *to, u32 from, u32 n_bytes) {
 #if HOPPER
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(n_bytes) : "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(n_bytes)
+                 : "memory");
 #endif
 }
 
