@@ -79,13 +79,17 @@ impl Checkpoints {
         if let Some(pack) = pack {
             let params = &pack.params;
             let weights = run.architecture.layout.weights();
-            let buffers = [&params.values, &params.first_moments, &params.second_moments];
-            for (name, buffer) in ["values", "first_moments", "second_moments"].into_iter().zip(buffers) {
+            let read = |buffer| -> Result<Vec<f32>> {
                 let mut host = vec![0.0; params.restarts * params.stride];
                 run.device.read(buffer, 0, &mut host)?;
-                if name != "values" {
-                    run.device.moments_to_rows(&weights, params.stride, &mut host);
-                }
+                Ok(host)
+            };
+            tensors.push(Named::floats("values", read(&params.values)?));
+            let moments =
+                [("first_moments", &params.first_moments), ("second_moments", &params.second_moments)];
+            for (name, buffer) in moments {
+                let mut host = read(buffer)?;
+                run.device.moments_to_rows(&weights, params.stride, &mut host);
                 tensors.push(Named::floats(name, host));
             }
             for (i, values) in pack.best_values.iter().enumerate() {

@@ -96,8 +96,8 @@ impl Shape {
 type Family = [Shape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
-/// For few columns: the blocks of a cluster share out k, a few of its steps (of 64) each.
-const SHARED_K: Family = [small(Kernel::ProductCluster), small(Kernel::ProductTransposedBCluster)];
+/// The small kernels, k of which the blocks of a cluster share out: a few of k's steps (of 64) each.
+const SHARED_K: [Kernel; 2] = [Kernel::ProductCluster, Kernel::ProductTransposedBCluster];
 const LEAST_STEPS_EACH: u32 = 4;
 const LEAST_SHARES: u32 = 3;
 const MOST_SHARES: u32 = 8;
@@ -118,11 +118,6 @@ impl Product {
             b_wide: wide(b),
             ..Self::default()
         }
-    }
-
-    /// Whether it is a weight gradient of a layer that latents enter, with few rows in the batch.
-    fn is_thin_gradient(&self) -> bool {
-        self.sums != 0 && self.rows <= THIN_INNER && self.inner <= THIN_BATCH
     }
 
     /// Whether C and what is read beside it can be copied 16 bytes at a time.
@@ -157,7 +152,7 @@ impl Cuda {
             return self.product_on_hopper(p, transposed, restarts, n_blocks);
         }
         if let Some(n_shares) = self.shares_of_k(p, restarts) {
-            let shape = SHARED_K[usize::from(transposed)];
+            let shape = small(SHARED_K[usize::from(transposed)]);
             let (x, y, z) = shape.grid(p, restarts);
             let launch = shape.launch((x * n_shares, y, z));
             return self.driver.launch_cluster(launch, n_shares, false, &[Arg::of(&*p)]);
@@ -167,16 +162,11 @@ impl Cuda {
 
     /// Blocks that share out k, where there are few tiles and much of k.
     fn shares_of_k(&self, p: &Product, restarts: usize) -> Option<u32> {
-        let (x, y, z) = SHARED_K[0].grid(p, restarts);
+        let (x, y, z) = small(SHARED_K[0]).grid(p, restarts);
         let n_tiles = x * y * z;
         let room = 2 * self.driver.n_processors() / n_tiles.max(1);
         let n_shares = room.min(p.inner.div_ceil(64) / LEAST_STEPS_EACH).min(MOST_SHARES);
         (self.driver.is_hopper() && n_shares >= LEAST_SHARES).then_some(n_shares)
-    }
-
-    fn thin_gradient(&self, p: &Product, restarts: usize, beside: bool) -> Result<()> {
-        let launch = THIN_WEIGHTS.launch(THIN_WEIGHTS.grid(p, restarts));
-        self.driver.launch_on(beside, launch, &[Arg::of(p)])
     }
 
     fn product(&self, family: Family, p: &mut Product, restarts: usize, beside: bool) -> Result<()> {
@@ -276,8 +266,9 @@ impl Cuda {
             return Ok(());
         }
         let beside = self.fork()?;
-        if p.is_thin_gradient() {
-            return self.thin_gradient(&p, x.restarts, beside);
+        if p.rows <= THIN_INNER && p.inner <= THIN_BATCH {
+            let launch = THIN_WEIGHTS.launch(THIN_WEIGHTS.grid(&p, x.restarts));
+            return self.driver.launch_on(beside, launch, &[Arg::of(&p)]);
         }
         self.product(TRANSPOSED_A, &mut p, x.restarts, beside)
     }

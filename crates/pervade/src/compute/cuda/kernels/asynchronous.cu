@@ -32,6 +32,15 @@ __device__ __forceinline__ void copy_tile(u32 to, const Map &map, u32 column, u3
 #endif
 }
 
+// The same for a run of memory: no more than a few thousand numbers, a multiple of four of them.
+__device__ __forceinline__ void copy_run(u32 to, const float *from, u32 n_bytes, u32 done) {
+#if HOPPER
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(n_bytes), "r"(done)
+                 : "memory");
+#endif
+}
+
 // The engine will need this soon.
 __device__ __forceinline__ void expect_map(const Map &map) {
 #if HOPPER
@@ -77,27 +86,19 @@ __device__ __forceinline__ void show_engine() {
 #endif
 }
 
-// The same for a run of memory: no more than a few thousand numbers, a multiple of four of them.
-__device__ __forceinline__ void copy_run(u32 to, const float *from, u32 n_bytes, u32 done) {
-#if HOPPER
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(n_bytes), "r"(done)
-                 : "memory");
-#endif
-}
-
-__device__ __forceinline__ void send_run(float *to, u32 from, u32 n_bytes) {
-#if HOPPER
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(n_bytes)
-                 : "memory");
-#endif
-}
-
 // Hands the engine a tile that goes back to memory; nothing goes beyond the matrix' edges.
 __device__ __forceinline__ void send_tile(const Map &map, u32 from, u32 column, u32 row, u32 restart) {
 #if HOPPER
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
                  "r"(column), "r"(row), "r"(restart), "r"(from)
+                 : "memory");
+#endif
+}
+
+// The same for a run.
+__device__ __forceinline__ void send_run(float *to, u32 from, u32 n_bytes) {
+#if HOPPER
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(n_bytes)
                  : "memory");
 #endif
 }
