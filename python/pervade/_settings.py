@@ -51,7 +51,7 @@ def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         PARAMETERS.get(name, name): tuple(value) if isinstance(value, list) else value
         for name, value in settings.items()
-        if name in named or value != usual[name]
+        if name in named or value != usual.get(name)
     }
 
 

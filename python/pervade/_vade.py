@@ -73,8 +73,8 @@ class VaDE(
     callback : callable, default=None
         Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
         events are "stage-started", "steps" and "working" (some times a second), "pretrained" and "trained"
-        (an epoch ended), "scored" (a state, without labels), "remark" and "stage-ended". What it raises
-        ends the fit.
+        (an epoch ended), "scored" (a state, without labels), "start-began" and "start-chosen" (with several
+        `starts`), "remark" and "stage-ended". What it raises ends the fit.
     precision : {"fp32", "tf32"}, default="fp32"
         How CUDA rounds the factors of matrix products.
     latents : int, default=None
@@ -115,6 +115,9 @@ class VaDE(
         Dropout rate of stacked pretraining. [0.2]
     mixture_starts : int, default=None
         Starts of k-means and EM; the most likely is kept. [3]
+    starts : int, default=None
+        Starts of each of the `n_init` models; the one with the greatest modularity after ten epochs of joint
+        training goes on. [1]
     neighbours : int, default=None
         Neighbours of each row in the graph. [10]
     graph_rows : int, default=None
@@ -208,6 +211,7 @@ class VaDE(
         layer_epochs: int | None = None,
         dropout: float | None = None,
         mixture_starts: int | None = None,
+        starts: int | None = None,
         neighbours: int | None = None,
         graph_rows: int | None = None,
         choose: str | None = None,
@@ -246,6 +250,7 @@ class VaDE(
         self.layer_epochs = layer_epochs
         self.dropout = dropout
         self.mixture_starts = mixture_starts
+        self.starts = starts
         self.neighbours = neighbours
         self.graph_rows = graph_rows
         self.choose = choose

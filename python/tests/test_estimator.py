@@ -103,13 +103,23 @@ def test_threads_follow_n_jobs_and_threadpoolctl():
 
 
 def test_parameters_and_settings_are_the_same_thing(small):
-    vade = small("auto", recipe="paper", hidden=(7, 5), decay=0.5, n_init=3, choose="modularity")
+    vade = small("auto", recipe="paper", hidden=(7, 5), decay=0.5, n_init=3, starts=2, choose="modularity")
     settings = json.loads(as_settings(vade.get_params()))
     assert settings["clusters"] == "auto" and settings["restarts"] == 3 and settings["hidden"] == [7, 5]
     assert "batch" not in settings and "device" not in settings
     full = {**json.loads(_core.settings("paper")), **settings}
     again = VaDE(**as_parameters(full), device="cpu").get_params()
     assert {k: v for k, v in again.items() if v != vade.get_params()[k]} == {}
+
+
+def test_several_starts(small, rows):
+    events = []
+    vade = small(starts=3, callback=events.append).fit(rows)
+    began = [event["start"] for event in events if event["event"] == "start-began"]
+    chosen = [event for event in events if event["event"] == "start-chosen"]
+    assert began == [0, 1, 2] and len(chosen) == 1
+    again = small(starts=3).fit(rows)
+    assert (vade.labels_ == again.labels_).all()
 
 
 def test_fewer_components_than_clusters_are_raised(small, rows):

@@ -26,13 +26,15 @@ pub(crate) struct Plan {
     /// Rows a step of pretraining and of joint training.
     batches: [usize; 2],
     restarts: usize,
+    starts: usize,
 }
 
 impl Plan {
     /// The plan of a fit with these settings.
     pub(crate) fn new(settings: &CheckedSettings, save_every: Option<Duration>) -> Self {
         let batches = [settings.pretrain_batch, settings.batch];
-        Self { save_every, batches, restarts: settings.settings.restarts }
+        let (restarts, starts) = (settings.settings.restarts, settings.settings.starts);
+        Self { save_every, batches, restarts, starts }
     }
 }
 
@@ -45,6 +47,8 @@ pub(crate) struct Progress<'c> {
     last_save: Instant,
     last_line: Instant,
     last_move: Instant,
+    /// Which of several starts.
+    start: Option<usize>,
     stage: Option<Running>,
     bar: Option<ProgressBar>,
     told_to_stop: bool,
@@ -101,6 +105,7 @@ impl<'c> Progress<'c> {
             last_save: now,
             last_line: now,
             last_move: now,
+            start: None,
             stage: None,
             bar: None,
             told_to_stop: false,
@@ -123,11 +128,13 @@ impl<'c> Progress<'c> {
 
     fn begin(&mut self, restart: usize, stage: Stage, phase: &str, epochs: usize, done: usize, steps: usize) {
         self.end(false);
-        let of = if self.plan.restarts > 1 {
-            format!("restart {} of {}: ", restart + 1, self.plan.restarts)
-        } else {
-            String::new()
-        };
+        let mut of = String::new();
+        if self.plan.restarts > 1 {
+            of.push_str(&format!("restart {} of {}: ", restart + 1, self.plan.restarts));
+        }
+        if let Some(start) = self.start {
+            of.push_str(&format!("start {} of {}: ", start + 1, self.plan.starts));
+        }
         let title = match stage {
             Stage::Pretrain if phase != "auto-encoder" => format!("{of}{}, {phase}", stage.name()),
             _ => format!("{of}{}", stage.name()),
@@ -259,6 +266,16 @@ impl Observer for Progress<'_> {
         match *event {
             Event::StageStarted { restart, stage, phase, epochs, done, steps } => {
                 self.begin(restart, stage, phase, epochs, done, steps);
+            }
+            Event::StartBegan { start, .. } => self.start = Some(start),
+            Event::StartChosen { restart, start, modularity } => {
+                self.start = None;
+                self.say(&format!(
+                    "restart {}: start {} of {} goes on, modularity {modularity:.3}",
+                    restart + 1,
+                    start + 1,
+                    self.plan.starts
+                ));
             }
             Event::Steps { done } => {
                 if self.last_move.elapsed() >= BETWEEN_MOVES {

@@ -164,7 +164,7 @@ impl<'r, D: Device> Work<'r, D> {
             first_moments: device.zeros(n)?,
             second_moments: device.zeros(n)?,
             sums: device.sums(1, b)?,
-            keys: [Stream::JointOrder, Stream::Generate, Stream::Latent].map(|s| run.keys(s, &(0..1))),
+            keys: [Stream::JointOrder, Stream::Generate, Stream::Latent].map(|s| run.keys(s, 0..1)),
             adversarial_learning_rate: aae.adversarial_learning_rate,
         };
         Ok((work, params))
@@ -185,11 +185,13 @@ impl<'r, D: Device> Work<'r, D> {
         let first = (number * run.settings.batch) as u64;
         let tick = Tick { epoch, first, draw: step * DRAWS, adam: step + 1, learning_rates };
         let [mut first, mut second, mut third] = std::mem::take(&mut self.recordings);
-        run.device.step(&tick, &mut first, params, |params| self.reconstruct(run, params, &tick))?;
-        let body = |critics: &mut _| self.discriminate(run, params, critics, &tick);
-        run.device.step(&tick, &mut second, critics, body)?;
+        let ticks = [tick];
+        run.device.steps(&ticks, &mut first, params, |params, tick| self.reconstruct(run, params, tick))?;
+        let body = |critics: &mut _, tick: &_| self.discriminate(run, params, critics, tick);
+        run.device.steps(&ticks, &mut second, critics, body)?;
         self.swap_moments(params);
-        run.device.step(&tick, &mut third, params, |params| self.deceive(run, params, critics, &tick))?;
+        run.device
+            .steps(&ticks, &mut third, params, |params, tick| self.deceive(run, params, critics, tick))?;
         self.swap_moments(params);
         self.recordings = [first, second, third];
         Ok(())

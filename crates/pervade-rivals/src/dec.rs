@@ -128,8 +128,8 @@ impl Dec {
                     adam: step as u64 + 1,
                     learning_rates: [self.learning_rate; 2],
                 };
-                let body = |params: &mut _| work.step(run, &targets, &mut picked, params, &tick);
-                run.device.step(&tick, &mut recording, &mut pack.params, body)?;
+                let body = |params: &mut _, tick: &_| work.step(run, &targets, &mut picked, params, tick);
+                run.device.steps(&[tick], &mut recording, &mut pack.params, body)?;
             }
             let terms = run.device.take_sums(&mut work.sums)?[0].scaled(1.0 / (refresh * b) as f64);
             let (epoch, learning_rate) = (number + 1, f64::from(self.learning_rate));
@@ -211,7 +211,7 @@ impl<D: Device> Work<D> {
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             pulls: Matrix::zeros(device, 1, b, run.architecture.mixture.n_components())?,
             sums: device.sums(1, b)?,
-            order: run.keys(Stream::JointOrder, &(0..1)),
+            order: run.keys(Stream::JointOrder, 0..1),
         })
     }
 

@@ -134,8 +134,8 @@ impl<D: Device> Work<D> {
             prior: StickPrior::Dirichlet { concentration: dlgmm.concentration },
             spread: dlgmm.spread,
             sums: device.sums(1, k * b)?,
-            order: run.keys(Stream::JointOrder, &(0..1)),
-            noise: run.keys(Stream::Latent, &(0..1)),
+            order: run.keys(Stream::JointOrder, 0..1),
+            noise: run.keys(Stream::Latent, 0..1),
         })
     }
 

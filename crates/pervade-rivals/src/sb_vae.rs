@@ -102,8 +102,8 @@ impl<D: Device> Work<D> {
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             prior,
             sums: device.sums(1, b)?,
-            order: run.keys(Stream::JointOrder, &(0..1)),
-            noise: run.keys(Stream::Latent, &(0..1)),
+            order: run.keys(Stream::JointOrder, 0..1),
+            noise: run.keys(Stream::Latent, 0..1),
         })
     }
 }

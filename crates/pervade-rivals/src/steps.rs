@@ -1,8 +1,8 @@
 //! Epochs of training for methods that make their own steps.
 
-use pervade::compute::{Device, Params, Tick};
+use pervade::compute::{Device, Params, Tick, Ticks};
 use pervade::record::JointEpoch;
-use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
+use pervade::train::{Control, Event, Observer, Pack, Run, Stage, run_steps};
 use pervade::{Error, Result};
 
 /// A step of training and what it adds up.
@@ -31,21 +31,20 @@ pub(crate) fn train<D: Device, S: Step<D>>(
     let mut recording = D::Recording::default();
     for epoch in 0..epochs {
         let rate = learning_rate(run, epoch);
-        for number in 0..steps {
-            let step = (epoch * steps + number) as u64;
-            let tick = Tick {
-                epoch: epoch as u64,
-                first: (number * b) as u64,
-                draw: step * S::DRAWS,
-                adam: step + 1,
-                learning_rates: [rate; 2],
-            };
-            let body = |params: &mut _| work.step(run, params, &tick);
-            run.device.step(&tick, &mut recording, &mut pack.params, body)?;
-            if observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
-                return Err(Error::Interrupted { stage: phase, epoch });
-            }
-        }
+        run_steps(steps, run.device.steps_at_once(), phase, epoch, observer, |numbers| {
+            let ticks = Ticks::new(numbers, |number| {
+                let step = (epoch * steps + number) as u64;
+                Tick {
+                    epoch: epoch as u64,
+                    first: (number * b) as u64,
+                    draw: step * S::DRAWS,
+                    adam: step + 1,
+                    learning_rates: [rate; 2],
+                }
+            });
+            let body = |params: &mut _, tick: &_| work.step(run, params, tick);
+            run.device.steps(&ticks, &mut recording, &mut pack.params, body)
+        })?;
         let (epoch, terms) = (epoch + 1, run.device.take_sums(work.sums())?[0]);
         let terms = terms.scaled(1.0 / (steps * b) as f64);
         if !terms.elbo().is_finite() {

@@ -52,7 +52,7 @@ pub(crate) fn train<D: Device>(run: &Run<'_, D>, observer: &mut dyn Observer) ->
     let mut pack = Pack::new(run, 0..1)?;
     pretrain(run, &mut pack, observer, &mut |_| Ok(()))?;
     pack.state.stage = Stage::Joint;
-    maximise_elbo(run, &mut pack, observer, &mut |_| Ok(()), |_, _| Ok(()))?;
+    maximise_elbo(run, &mut pack, run.settings.epochs, observer, &mut |_| Ok(()), |_, _| Ok(()))?;
     Ok(pack)
 }
 

@@ -186,12 +186,24 @@ pub struct Settings {
     pub epsilon: f32,
     /// Models trained from different starts; one is kept by `choose`.
     pub restarts: usize,
+    /// Starts of each restart; the one with the greatest modularity after ten epochs of joint training goes on.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub starts: usize,
     /// What chooses between restarts.
     pub choose: Choice,
     /// Which state of a run is kept.
     pub keep: Keep,
     /// The seed of every random number.
     pub seed: u64,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one(number: &usize) -> bool {
+    *number == 1
 }
 
 impl Settings {
@@ -227,6 +239,7 @@ impl Settings {
             learning_rate_floor: 0.0,
             epsilon: 1e-4,
             restarts: 1,
+            starts: 1,
             choose: Choice::Modularity,
             keep: Keep::Best,
             seed: 0,
@@ -324,6 +337,7 @@ impl Settings {
         at_least("graph-rows", self.graph_rows, 2)?;
         at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
         at_least("restarts", self.restarts, 1)?;
+        at_least("starts", self.starts, 1)?;
         within("dropout", self.dropout, 0.0, 0.95)?;
         within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
         within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;

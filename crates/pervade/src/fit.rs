@@ -11,7 +11,10 @@ use crate::metrics;
 use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
-use crate::train::{Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, start_mixture, train};
+use crate::train::{
+    Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, in_a_start, pretrain, start_mixture, train,
+    try_start,
+};
 use crate::{Error, Result};
 
 /// What a fit gives.
@@ -112,6 +115,22 @@ fn train_pack<D: Device>(
     save: Save<'_, D>,
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
+    while in_a_start(run, pack, observer) {
+        start(run, pack, observer, save, watch)?;
+        try_start(run, pack, observer, save)?;
+    }
+    start(run, pack, observer, save, watch)?;
+    train(run, pack, observer, save, watch)
+}
+
+/// What comes before joint training.
+fn start<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+    watch: &mut dyn Watch<D>,
+) -> Result<()> {
     if pack.state.stage == Stage::Pretrain {
         pretrain(run, pack, observer, save)?;
     }
@@ -119,7 +138,7 @@ fn train_pack<D: Device>(
         start_mixture(run, pack, observer, save)?;
         watch.epoch(run, pack)?;
     }
-    train(run, pack, observer, save, watch)
+    Ok(())
 }
 
 /// What a trained pack leaves: the state that each restart kept.

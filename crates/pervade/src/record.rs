@@ -58,6 +58,12 @@ pub struct StateScores {
 pub struct RestartRecord {
     /// Counted from zero.
     pub restart: usize,
+    /// The start that it went on from, counted from zero.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: usize,
+    /// Modularity of each of its starts when they were compared; empty where there was only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<f64>,
     /// Every epoch of pretraining.
     pub pretrain: Vec<PretrainEpoch>,
     /// Every epoch of joint training.
@@ -70,7 +76,17 @@ pub struct RestartRecord {
     pub remarks: Vec<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+pub(crate) fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl RestartRecord {
+    /// What its random numbers go by: each start of each restart has its own.
+    pub fn number(&self) -> usize {
+        self.restart + (self.start << 16)
+    }
+
     /// Scores of the state that was kept.
     pub fn kept_state(&self) -> Option<&StateScores> {
         self.states.get(self.kept)

@@ -124,6 +124,14 @@ fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
     interrupt_everywhere(&settings, false);
 }
 
+#[test]
+fn resumed_equals_uninterrupted_with_several_starts() {
+    let tiny = settings(Recipe::Robust);
+    let (epochs, pretrain_epochs) = (Some(11), Some(1));
+    let settings = Settings { starts: 2, epochs, pretrain_epochs, batch: 150, pretrain_batch: 150, ..tiny };
+    interrupt_everywhere(&settings, true);
+}
+
 /// Interrupted again and again, after every epoch.
 #[test]
 fn many_interruptions_in_a_row() {
@@ -182,6 +190,8 @@ fn checkpoints_of_other_runs_are_refused() {
     assert!(text.ends_with("made with other settings: `seed` was 0, now 9"), "{text}");
     let text = refused(&data(), &Settings { learning_rate: 0.25, ..settings(Recipe::Robust) });
     assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
+    let text = refused(&data(), &Settings { starts: 2, ..settings(Recipe::Robust) });
+    assert!(text.ends_with("other settings: `starts` was left as it is, now 2"), "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use pervade::compute::Device;
+use pervade::compute::{Device, MOST_STEPS};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
@@ -103,10 +103,13 @@ pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Resul
     Ok(Outcome::Done)
 }
 
-/// Steps in a block; the median is taken over blocks.
-const BLOCK: usize = 10;
+/// How long a block of steps takes at the least; the median is taken over blocks.
+const BLOCK: Duration = Duration::from_millis(20);
+/// Steps of an epoch at the most and at the least, and rows that they are made from.
+const STEPS: [usize; 2] = [8 * MOST_STEPS, 2 * MOST_STEPS];
+const ROWS: usize = 16_000;
 
-/// Times joint steps after a warm-up of two blocks.
+/// Times joint steps after a warm-up.
 pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
     let limit = Duration::try_from_secs_f64(shape.seconds)
         .map_err(|_| Error::setting("seconds", shape.seconds, "must be a number of seconds"))?;
@@ -121,7 +124,9 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
             return Err(Error::setting(name, value, "must be between 1 and 65536"));
         }
     }
-    let data = uniform_rows(20 * shape.batch.max(shape.components), shape.columns)?;
+    let [most, least] = STEPS;
+    let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MOST_STEPS);
+    let data = uniform_rows((n_steps * shape.batch).max(20 * shape.components), shape.columns)?;
     let clusters = Clusters::Fixed(shape.components.clamp(2, 10));
     let settings = Settings {
         batch: shape.batch,
@@ -134,19 +139,25 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
     let mut pack = Pack::new(&run, 0..shape.restarts)?;
     let mut joint = JointStep::new(&run, 0..shape.restarts)?;
     let rates = [checked.settings.learning_rate, checked.settings.mixture_learning_rate];
-    let n_steps = data.n_rows() / shape.batch;
     let (mut times, mut step, started) = (Vec::new(), 0, Instant::now());
-    while times.len() < 3 || started.elapsed() < limit {
-        let block = Instant::now();
-        for _ in 0..BLOCK {
-            joint.step(&run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
-            step += 1;
+    let mut block = |n_in_block: usize| -> Result<Duration> {
+        let started = Instant::now();
+        let end = step + n_in_block;
+        while step < end {
+            let number = step % n_steps;
+            let numbers = number..(number + device.steps_at_once()).min(number + end - step);
+            step += numbers.len();
+            joint.steps(&run, &mut pack.params, ((step - 1) / n_steps) as u64, numbers, n_steps, rates)?;
         }
         // A device may still be at work: its sums wait for it.
         device.take_sums(&mut joint.sums)?;
-        if step > 2 * BLOCK {
-            times.push(block.elapsed().as_secs_f64() * 1e3 / BLOCK as f64);
-        }
+        Ok(started.elapsed() / n_in_block as u32)
+    };
+    block(2 * MOST_STEPS)?;
+    let one = block(MOST_STEPS)?.max(Duration::from_nanos(1));
+    let n_in_block = (BLOCK.as_nanos().div_ceil(one.as_nanos()) as usize).next_multiple_of(MOST_STEPS);
+    while times.len() < 3 || started.elapsed() < limit {
+        times.push(1e3 * block(n_in_block)?.as_secs_f64());
     }
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];

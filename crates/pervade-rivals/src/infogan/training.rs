@@ -73,15 +73,15 @@ impl<'r, D: Device> Training<'r, D> {
     /// Update number `step`. Each phase is a step of its own, because it uses weights that the one before has changed.
     pub(crate) fn update(&mut self, device: &D, step: u64) -> Result<()> {
         let Self { recordings, generator, discriminator, made_by, judged_by, work } = self;
-        let tick = work.tick(step);
         let [first, second] = recordings;
-        device.step(&tick, first, judged_by, |judged_by| {
+        let ticks = [work.tick(step)];
+        device.steps(&ticks, first, judged_by, |judged_by, tick| {
             work.draw(device, tick.draw)?;
-            work.discriminate(device, (generator, made_by), (discriminator, judged_by), &tick, true)
+            work.discriminate(device, (generator, made_by), (discriminator, judged_by), tick, true)
         })?;
-        device.step(&tick, second, made_by, |made_by| {
+        device.steps(&ticks, second, made_by, |made_by, tick| {
             work.draw(device, tick.draw + 1)?;
-            work.deceive(device, (generator, made_by), (discriminator, judged_by), &tick, true)
+            work.deceive(device, (generator, made_by), (discriminator, judged_by), tick, true)
         })
     }
 

@@ -16,6 +16,7 @@ mod mapped;
 mod no_cuda;
 mod params;
 mod sticks;
+mod tick;
 
 use std::ops::Range;
 
@@ -31,6 +32,8 @@ pub use no_cuda::{Cuda, Precision};
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
 pub(crate) use sticks::{DRAWN_FRACTION, KUMARASWAMY_LIMITS, SERIES_TERMS};
 pub use sticks::{MOST_STICKS, PosteriorMixture, StickPrior};
+pub use tick::{AdamStep, MOST_STEPS, Tick, Ticks};
+use tick::{BETA2, inverse_root, step_size};
 
 use crate::Result;
 use crate::data::{Dataset, Preparation};
@@ -143,59 +146,6 @@ impl Terms {
     }
 }
 
-/// Adam's running means: the share of the old value (Kingma and Ba, 2015). The first moment's is a field of
-/// [`Params`].
-const BETA2: f32 = 0.999;
-
-/// The learning rate over the first moment's bias correction, after `step` steps.
-fn step_size(step: u64, learning_rate: f32, beta1: f32) -> f32 {
-    // Powers in double precision: at step 1e5 the single-precision one is off in the fourth digit.
-    (f64::from(learning_rate) / (1.0 - f64::from(beta1).powf(step as f64))) as f32
-}
-
-/// The inverse root of the second moment's bias correction, after `step` steps.
-fn inverse_root(step: u64) -> f32 {
-    (1.0 / (1.0 - f64::from(BETA2).powf(step as f64)).sqrt()) as f32
-}
-
-/// A step of Adam for a part of the parameters; the others stay as they are.
-#[derive(Clone, Debug)]
-pub struct AdamStep {
-    /// The part.
-    pub range: Range<usize>,
-    /// Which of the tick's learning rates is its own, for a device that replays the step.
-    pub group: usize,
-    /// That learning rate.
-    pub learning_rate: f32,
-    /// Steps taken, this one included.
-    pub step: u64,
-    /// Added to the root of the second moment.
-    pub epsilon: f32,
-}
-
-/// What changes from one step of a stage to the next. All else is the same every time, so that a device
-/// may record one step and replay it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tick {
-    /// The shuffle's number, as in [`Pick::Shuffled`].
-    pub epoch: u64,
-    /// The first place, as there.
-    pub first: u64,
-    /// The number of the step's draws: what [`Draw::step`] counts from.
-    pub draw: u64,
-    /// Adam's step, as in [`AdamStep::step`].
-    pub adam: u64,
-    /// Learning rates of the parts that take steps of their own: networks, mixture.
-    pub learning_rates: [f32; 2],
-}
-
-impl Tick {
-    /// Adam's step for `range` with the learning rate of `group`.
-    pub fn adam_step(&self, range: Range<usize>, group: usize, epsilon: f32) -> AdamStep {
-        AdamStep { range, group, learning_rate: self.learning_rates[group], step: self.adam, epsilon }
-    }
-}
-
 /// A place where the arithmetic happens.
 ///
 /// Letters: R restarts, B rows of a batch, L samples a row, D columns, J latents, C components.
@@ -235,16 +185,20 @@ pub trait Device: Sync {
     /// The other way, for `write`.
     fn moments_from_rows(&self, _weights: &[Slot], _stride: usize, _moments: &mut [f32]) {}
 
-    /// Runs one step: `body`, or a recording of it with the numbers of `tick` in place of its own.
+    /// How many steps to hand to [`Device::steps`] at once, [`MOST_STEPS`] at the most: a device that replays
+    /// them saves the time between them.
+    fn steps_at_once(&self) -> usize;
+    /// Runs steps one after the other: `body` for each tick, or a recording of it with the tick's numbers in place
+    /// of its own.
     ///
     /// A recording belongs to the buffers that `body` used when it was made; they must outlive it, and
-    /// `body` must do the same every time but for what `tick` says.
-    fn step(
+    /// `body` must do the same every time but for what the tick says.
+    fn steps(
         &self,
-        tick: &Tick,
+        ticks: &[Tick],
         recording: &mut Self::Recording,
         params: &mut Params<Self::Buffer>,
-        body: impl FnOnce(&mut Params<Self::Buffer>) -> Result<()>,
+        body: impl FnMut(&mut Params<Self::Buffer>, &Tick) -> Result<()>,
     ) -> Result<()>;
 
     /// Makes the data set available to `gather`.

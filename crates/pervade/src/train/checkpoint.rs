@@ -20,6 +20,9 @@ use crate::{Error, Result};
 
 const FORMAT: &str = "pervade-checkpoint-1";
 const FILE: &str = "checkpoint.safetensors";
+/// What the names of a pack's arrays begin with.
+const PACK: &str = "";
+const BEST_START: &str = "best-start.";
 
 /// Where checkpoints go, and whether to start from the one that is there.
 #[derive(Clone, Debug)]
@@ -39,6 +42,9 @@ struct Header {
     data_checksum: String,
     /// The pack that was being trained, if one was.
     pack: Option<State>,
+    /// Its best start, where several are tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best_start: Option<State>,
     finished: Vec<Finished>,
 }
 
@@ -70,35 +76,15 @@ impl Checkpoints {
             settings: run.settings.settings.clone(),
             data_checksum: data_checksum.to_string(),
             pack: pack.map(|pack| pack.state.clone()),
+            best_start: pack.and_then(|pack| pack.best_start.as_ref()).map(|best| best.state.clone()),
             finished: finished.iter().map(|(finished, _)| finished.clone()).collect(),
         };
         let mut tensors: Vec<Named> = Vec::new();
         for (i, (_, values)) in finished.iter().enumerate() {
             tensors.push(Named::floats(format!("finished.{i}"), values.clone()));
         }
-        if let Some(pack) = pack {
-            let params = &pack.params;
-            let weights = run.architecture.layout.weights();
-            let read = |buffer| -> Result<Vec<f32>> {
-                let mut host = vec![0.0; params.restarts * params.stride];
-                run.device.read(buffer, 0, &mut host)?;
-                Ok(host)
-            };
-            tensors.push(Named::floats("values", read(&params.values)?));
-            let moments =
-                [("first_moments", &params.first_moments), ("second_moments", &params.second_moments)];
-            for (name, buffer) in moments {
-                let mut host = read(buffer)?;
-                run.device.moments_to_rows(&weights, params.stride, &mut host);
-                tensors.push(Named::floats(name, host));
-            }
-            for (i, values) in pack.best_values.iter().enumerate() {
-                tensors.push(Named::floats(format!("best.{i}"), values.clone()));
-            }
-            for (i, graph) in pack.graphs.iter().enumerate() {
-                tensors.push(Named::whole(format!("graph.{i}.rows"), graph.rows.clone()));
-                tensors.push(Named::whole(format!("graph.{i}.neighbours"), graph.neighbours.clone()));
-            }
+        for (prefix, pack) in prefixed(pack) {
+            add_pack(run, prefix, pack, &mut tensors)?;
         }
         let json = serde_json::to_string(&header).map_err(|e| Error::model(FILE, e.to_string()))?;
         let bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
@@ -124,39 +110,18 @@ impl Checkpoints {
         if let Some(field) = first_difference(&header.settings, &run.settings.settings) {
             return differs(&format!("other settings: {field}"));
         }
-        let (stride, broken) =
-            (run.architecture.layout.len(), |what: &str| Error::model(path.display(), what));
-        let floats = |name: String, len: usize| -> Result<Vec<f32>> {
-            let values = float_values(&path, &tensors, &name)?;
-            if values.len() == len {
-                Ok(values)
-            } else {
-                Err(broken(&format!("`{name}` has the wrong size")))
-            }
-        };
+        let stored = Stored { path: &path, tensors: &tensors };
+        let stride = run.architecture.layout.len();
         let mut finished = Vec::new();
         for (i, entry) in header.finished.into_iter().enumerate() {
-            finished.push((entry, floats(format!("finished.{i}"), stride)?));
+            finished.push((entry, stored.floats(&format!("finished.{i}"), stride)?));
         }
         let Some(state) = header.pack else { return Ok((finished, None)) };
-        let r = state.restarts.len();
-        if state.records.len() != r {
-            return Err(broken("its restarts and records do not agree"));
+        let mut pack = stored.pack(run, PACK, state)?;
+        if let Some(state) = header.best_start {
+            pack.best_start = Some(Box::new(stored.pack(run, BEST_START, state)?));
         }
-        let mut params = Params::zeros(run.device, r, stride)?;
-        run.device.write(&mut params.values, 0, &floats("values".into(), r * stride)?)?;
-        let weights = run.architecture.layout.weights();
-        let moments = |name: &str| -> Result<Vec<f32>> {
-            let mut values = floats(name.to_string(), r * stride)?;
-            run.device.moments_from_rows(&weights, stride, &mut values);
-            Ok(values)
-        };
-        run.device.write(&mut params.first_moments, 0, &moments("first_moments")?)?;
-        run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
-        let best_values =
-            (0..state.best.len()).map(|i| floats(format!("best.{i}"), stride)).collect::<Result<_>>()?;
-        let graphs = (0..state.starts.len()).map(|i| graph(&path, &tensors, i)).collect::<Result<_>>()?;
-        Ok((finished, Some(Pack { state, params, best_values, graphs })))
+        Ok((finished, Some(pack)))
     }
 
     /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if
@@ -197,14 +162,95 @@ fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> 
     Ok((header, tensors))
 }
 
-fn graph(path: &Path, tensors: &SafeTensors<'_>, i: usize) -> Result<Graph> {
-    let rows = whole_values(path, tensors, &format!("graph.{i}.rows"))?;
-    let neighbours = whole_values(path, tensors, &format!("graph.{i}.neighbours"))?;
-    let n_neighbours = neighbours.len() / rows.len().max(1);
-    if rows.is_empty() || n_neighbours * rows.len() != neighbours.len() {
-        return Err(Error::model(path.display(), "its graph is broken"));
+/// The packs of a checkpoint: what is trained, and its best start.
+fn prefixed<D: Device>(pack: Option<&Pack<D>>) -> impl Iterator<Item = (&'static str, &Pack<D>)> {
+    let best_start = pack.and_then(|pack| pack.best_start.as_deref());
+    [(PACK, pack), (BEST_START, best_start)].into_iter().filter_map(|(prefix, pack)| Some((prefix, pack?)))
+}
+
+/// Adds a pack's arrays.
+fn add_pack<D: Device>(
+    run: &Run<'_, D>,
+    prefix: &str,
+    pack: &Pack<D>,
+    tensors: &mut Vec<Named>,
+) -> Result<()> {
+    let params = &pack.params;
+    let weights = run.architecture.layout.weights();
+    let read = |buffer| -> Result<Vec<f32>> {
+        let mut host = vec![0.0; params.restarts * params.stride];
+        run.device.read(buffer, 0, &mut host)?;
+        Ok(host)
+    };
+    tensors.push(Named::floats(format!("{prefix}values"), read(&params.values)?));
+    let moments = [("first_moments", &params.first_moments), ("second_moments", &params.second_moments)];
+    for (name, buffer) in moments {
+        let mut host = read(buffer)?;
+        run.device.moments_to_rows(&weights, params.stride, &mut host);
+        tensors.push(Named::floats(format!("{prefix}{name}"), host));
     }
-    Ok(Graph { rows, neighbours, n_neighbours })
+    for (i, values) in pack.best_values.iter().enumerate() {
+        tensors.push(Named::floats(format!("{prefix}best.{i}"), values.clone()));
+    }
+    for (i, graph) in pack.graphs.iter().enumerate() {
+        tensors.push(Named::whole(format!("{prefix}graph.{i}.rows"), graph.rows.clone()));
+        tensors.push(Named::whole(format!("{prefix}graph.{i}.neighbours"), graph.neighbours.clone()));
+    }
+    Ok(())
+}
+
+/// The arrays of a checkpoint.
+struct Stored<'b> {
+    path: &'b Path,
+    tensors: &'b SafeTensors<'b>,
+}
+
+impl Stored<'_> {
+    fn floats(&self, name: &str, len: usize) -> Result<Vec<f32>> {
+        let values = float_values(self.path, self.tensors, name)?;
+        if values.len() == len {
+            Ok(values)
+        } else {
+            Err(self.broken(&format!("`{name}` has the wrong size")))
+        }
+    }
+
+    fn broken(&self, what: &str) -> Error {
+        Error::model(self.path.display(), what)
+    }
+
+    /// The pack whose names have the prefix.
+    fn pack<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: State) -> Result<Pack<D>> {
+        let (r, stride) = (state.restarts.len(), run.architecture.layout.len());
+        if state.records.len() != r {
+            return Err(self.broken("its restarts and records do not agree"));
+        }
+        let mut params = Params::zeros(run.device, r, stride)?;
+        run.device.write(&mut params.values, 0, &self.floats(&format!("{prefix}values"), r * stride)?)?;
+        let weights = run.architecture.layout.weights();
+        let moments = |name: &str| -> Result<Vec<f32>> {
+            let mut values = self.floats(&format!("{prefix}{name}"), r * stride)?;
+            run.device.moments_from_rows(&weights, stride, &mut values);
+            Ok(values)
+        };
+        run.device.write(&mut params.first_moments, 0, &moments("first_moments")?)?;
+        run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
+        let best_values = (0..state.best.len()).map(|i| self.floats(&format!("{prefix}best.{i}"), stride));
+        let best_values = best_values.collect::<Result<_>>()?;
+        let graphs = (0..state.starts.len()).map(|i| self.graph(&format!("{prefix}graph.{i}")));
+        let graphs = graphs.collect::<Result<_>>()?;
+        Ok(Pack { state, params, best_values, graphs, best_start: None })
+    }
+
+    fn graph(&self, name: &str) -> Result<Graph> {
+        let rows = whole_values(self.path, self.tensors, &format!("{name}.rows"))?;
+        let neighbours = whole_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
+        let n_neighbours = neighbours.len() / rows.len().max(1);
+        if rows.is_empty() || n_neighbours * rows.len() != neighbours.len() {
+            return Err(self.broken("its graph is broken"));
+        }
+        Ok(Graph { rows, neighbours, n_neighbours })
+    }
 }
 
 /// The first setting that two runs do not share, as `name: then, now`.
@@ -212,6 +258,10 @@ fn first_difference(then: &Settings, now: &Settings) -> Option<String> {
     let table = |settings: &Settings| serde_json::to_value(settings).unwrap_or_default();
     let (then, now) = (table(then), table(now));
     let (then, now) = (then.as_object()?, now.as_object()?);
-    let field = then.iter().find(|(name, value)| now.get(*name) != Some(value))?;
-    Some(format!("`{}` was {}, now {}", field.0.replace('_', "-"), field.1, now.get(field.0)?))
+    // A setting that has its usual value may be left out.
+    let name = then.keys().chain(now.keys()).find(|&name| then.get(name) != now.get(name))?;
+    let shown = |settings: &serde_json::Map<String, serde_json::Value>| {
+        settings.get(name).map_or_else(|| "left as it is".to_string(), ToString::to_string)
+    };
+    Some(format!("`{}` was {}, now {}", name.replace('_', "-"), shown(then), shown(now)))
 }

@@ -1,10 +1,12 @@
 //! Joint training: maximise the ELBO over networks and mixture (paper, the detailed ELBO).
 
+use std::ops::Range;
+
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps};
 use super::score::{keep_best, score_states};
 use super::watch::Watch;
-use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick};
+use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick, Ticks};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
@@ -22,7 +24,7 @@ pub fn train<D: Device>(
     save: Save<'_, D>,
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
-    maximise_elbo(run, pack, observer, save, |pack, observer| {
+    maximise_elbo(run, pack, run.settings.epochs, observer, save, |pack, observer| {
         watch.epoch(run, pack)?;
         if !is_scored(pack.state.epoch, run.settings.epochs) {
             return Ok(());
@@ -32,16 +34,17 @@ pub fn train<D: Device>(
     })
 }
 
-/// The epochs of joint training; `look` sees the pack after each, before it may be saved.
+/// Joint training until `epochs` are done; `look` sees the pack after each, before it may be saved.
 pub fn maximise_elbo<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
+    epochs: usize,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
     mut look: impl FnMut(&mut Pack<D>, &mut dyn Observer) -> Result<()>,
 ) -> Result<()> {
     let restarts = pack.state.restarts.clone();
-    let (b, epochs) = (run.settings.batch, run.settings.epochs);
+    let b = run.settings.batch;
     let n_steps = run.data.n_rows() / b;
     observer.event(&Event::StageStarted {
         restart: restarts.start,
@@ -51,12 +54,12 @@ pub fn maximise_elbo<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut joint = JointStep::with_likelihoods(run, restarts.clone(), pack.state.likelihoods.clone())?;
+    let mut joint = JointStep::with_likelihoods(run, pack.state.numbers(), pack.state.likelihoods.clone())?;
     while pack.state.epoch < epochs {
         let epoch = pack.state.epoch;
         let rates = learning_rates(run, epoch);
-        run_steps(n_steps, Stage::Joint, epoch, observer, |number| {
-            joint.step(run, &mut pack.params, epoch as u64, number, n_steps, rates)
+        run_steps(n_steps, run.device.steps_at_once(), Stage::Joint.name(), epoch, observer, |numbers| {
+            joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)
         })?;
         pack.state.epoch += 1;
         let terms = run.device.take_sums(&mut joint.sums)?;
@@ -118,18 +121,18 @@ pub struct JointStep<D: Device> {
 
 impl<D: Device> JointStep<D> {
     /// Room for the settings' batch and samples.
-    pub fn new(run: &Run<'_, D>, restarts: std::ops::Range<usize>) -> Result<Self> {
+    pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
         let likelihoods = vec![run.likelihood; restarts.len()];
         Self::with_likelihoods(run, restarts, likelihoods)
     }
 
-    /// The same with a likelihood a restart.
+    /// The same with a likelihood a restart, by their numbers.
     fn with_likelihoods(
         run: &Run<'_, D>,
-        restarts: std::ops::Range<usize>,
+        numbers: impl Iterator<Item = usize> + Clone,
         likelihoods: Vec<Likelihood>,
     ) -> Result<Self> {
-        let (device, b, r) = (run.device, run.settings.batch, restarts.len());
+        let (device, b, r) = (run.device, run.settings.batch, likelihoods.len());
         let samples = run.settings.settings.samples;
         Ok(Self {
             batch: device.batch(&run.rows, r, b)?,
@@ -137,27 +140,30 @@ impl<D: Device> JointStep<D> {
             scratch: device.prior_scratch(r, b, samples * b, run.architecture.mixture)?,
             recording: D::Recording::default(),
             sums: device.sums(r, samples * b)?,
-            order: run.keys(Stream::JointOrder, &restarts),
-            noise: run.keys(Stream::Latent, &restarts),
+            order: run.keys(Stream::JointOrder, numbers.clone()),
+            noise: run.keys(Stream::Latent, numbers),
             likelihoods,
         })
     }
 
-    /// One step.
-    pub fn step(
+    /// The steps with these numbers of an epoch that has `n_steps`.
+    pub fn steps(
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
         epoch: u64,
-        number: usize,
+        numbers: Range<usize>,
         n_steps: usize,
         learning_rates: [f32; 2],
     ) -> Result<()> {
-        let draw = epoch * n_steps as u64 + number as u64;
-        let first = (number * run.settings.batch) as u64;
-        let tick = Tick { epoch, first, draw, adam: draw + 1, learning_rates };
+        let ticks = Ticks::new(numbers, |number| {
+            let draw = epoch * n_steps as u64 + number as u64;
+            let first = (number * run.settings.batch) as u64;
+            Tick { epoch, first, draw, adam: draw + 1, learning_rates }
+        });
         let mut recording = std::mem::take(&mut self.recording);
-        let done = run.device.step(&tick, &mut recording, params, |params| self.body(run, params, &tick));
+        let done =
+            run.device.steps(&ticks, &mut recording, params, |params, tick| self.body(run, params, tick));
         self.recording = recording;
         done
     }

@@ -42,7 +42,7 @@ pub fn start_mixture<D: Device>(
         tolerance: EM_TOLERANCE,
         ..EmOptions::default()
     };
-    for (place, key) in run.keys(Stream::Mixture, &pack.state.restarts).into_iter().enumerate() {
+    for (place, key) in run.keys(Stream::Mixture, pack.state.numbers()).into_iter().enumerate() {
         let mixture = fit_asking(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
         latents[place] = Vec::new();
         let slots = run.architecture.mixture;

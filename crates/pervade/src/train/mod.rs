@@ -8,6 +8,7 @@ mod pass;
 mod pretrain;
 mod run;
 mod score;
+mod starts;
 mod watch;
 
 pub use joint::{JointStep, maximise_elbo, train};
@@ -17,6 +18,7 @@ pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
 pub use pass::{Pass, decoded, for_each_block, heads, latents, outputs};
 pub use pretrain::pretrain;
-pub use run::{Best, Pack, Run, Save, StartGroups, State};
+pub use run::{Best, Pack, Run, Save, StartGroups, State, run_steps};
 pub(crate) use score::{argmax, cluster_probabilities};
+pub use starts::{in_a_start, try_start};
 pub use watch::{Unwatched, Watch, clusters};

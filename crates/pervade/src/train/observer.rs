@@ -46,6 +46,22 @@ pub enum Event<'a> {
         /// Steps of one epoch.
         steps: usize,
     },
+    /// One of several starts begins, or goes on after a resume.
+    StartBegan {
+        /// The first of the restarts that are trained side by side.
+        restart: usize,
+        /// Which of their starts, counted from zero.
+        start: usize,
+    },
+    /// The start that a restart goes on from.
+    StartChosen {
+        /// Which restart.
+        restart: usize,
+        /// Which of its starts, counted from zero.
+        start: usize,
+        /// The modularity that it was chosen by.
+        modularity: f64,
+    },
     /// A step was taken. This comes a hundred times a second and more: a listener that draws or
     /// calls another language does so now and then.
     Steps {
@@ -80,6 +96,12 @@ impl Event<'_> {
             Event::StageStarted { restart, stage, phase, epochs, done, steps } => json!({
                 "event": "stage-started", "restart": restart, "stage": stage, "phase": phase,
                 "epochs": epochs, "done": done, "steps": steps
+            }),
+            Event::StartBegan { restart, start } => {
+                json!({"event": "start-began", "restart": restart, "start": start})
+            }
+            Event::StartChosen { restart, start, modularity } => json!({
+                "event": "start-chosen", "restart": restart, "start": start, "modularity": modularity
             }),
             Event::Steps { done } => json!({"event": "steps", "done": done}),
             Event::Working => json!({"event": "working"}),

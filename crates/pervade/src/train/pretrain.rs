@@ -1,10 +1,10 @@
 //! Pretrain: an auto-encoder with the networks that VaDE will use (paper, experimental setup).
 
-use std::ops::Range;
-
 use super::observer::{Event, Observer, Stage};
-use super::run::{Pack, Run, Save, obey, run_steps};
-use crate::compute::{Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, Pick, Tick};
+use super::run::{Pack, Run, Save, State, obey, run_steps};
+use crate::compute::{
+    Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, Pick, Tick, Ticks,
+};
 use crate::config::PretrainKind;
 use crate::nn::Tape;
 use crate::record::{PretrainEpoch, RestartRecord};
@@ -99,23 +99,25 @@ fn train_phase<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut work = Work::new(run, phase, &restarts)?;
+    let mut work = Work::new(run, phase, &pack.state)?;
     // Dropped before the buffers that it works on.
     let mut recording = D::Recording::default();
     while pack.state.epoch < epochs {
         let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
-        run_steps(n_steps, Stage::Pretrain, epoch, observer, |number| {
-            let step = (epoch * n_steps + number) as u64 + 1;
-            let tick = Tick {
-                epoch: phase_number << 32 | epoch as u64,
-                first: (number * b) as u64,
-                // Two draws a step: what goes into a layer and what comes out of it.
-                draw: (phase_number << 32 | step) << 1,
-                adam: step,
-                learning_rates: [learning_rate(run, step, epochs * n_steps), 0.0],
-            };
-            let body = |params: &mut _| work.step(run, params, phase, &tick);
-            run.device.step(&tick, &mut recording, &mut pack.params, body)
+        run_steps(n_steps, run.device.steps_at_once(), Stage::Pretrain.name(), epoch, observer, |numbers| {
+            let ticks = Ticks::new(numbers, |number| {
+                let step = (epoch * n_steps + number) as u64 + 1;
+                Tick {
+                    epoch: phase_number << 32 | epoch as u64,
+                    first: (number * b) as u64,
+                    // Two draws a step: what goes into a layer and what comes out of it.
+                    draw: (phase_number << 32 | step) << 1,
+                    adam: step,
+                    learning_rates: [learning_rate(run, step, epochs * n_steps), 0.0],
+                }
+            });
+            let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
+            run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
         pack.state.epoch += 1;
         let mut control = super::Control::Continue;
@@ -159,11 +161,11 @@ struct LayerWork<B> {
 }
 
 impl<D: Device> Work<D> {
-    fn new(run: &Run<'_, D>, phase: Phase, restarts: &Range<usize>) -> Result<Self> {
+    fn new(run: &Run<'_, D>, phase: Phase, state: &State) -> Result<Self> {
         let (device, b) = (run.device, run.settings.pretrain_batch);
         let [order, dropout_keys] =
-            [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, restarts));
-        let restarts = restarts.len();
+            [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, state.numbers()));
+        let restarts = state.restarts.len();
         let family = match phase {
             Phase::Layer(i) if i > 0 => Likelihood::GaussianFixed { variance: 0.5 },
             _ => run.likelihood,

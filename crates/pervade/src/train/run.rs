@@ -9,7 +9,7 @@ use crate::compute::{Device, Likelihood, Params};
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
 use crate::nn::Architecture;
-use crate::record::RestartRecord;
+use crate::record::{RestartRecord, is_zero};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
@@ -47,9 +47,9 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
-    /// One key a restart of the pack.
-    pub fn keys(&self, stream: Stream, restarts: &Range<usize>) -> Vec<Key> {
-        restarts.clone().map(|restart| Key::new(self.settings.settings.seed, stream, restart)).collect()
+    /// One key for each of these [numbers](RestartRecord::number); that of a first start is its restart.
+    pub fn keys(&self, stream: Stream, numbers: impl IntoIterator<Item = usize>) -> Vec<Key> {
+        numbers.into_iter().map(|number| Key::new(self.settings.settings.seed, stream, number)).collect()
     }
 }
 
@@ -59,6 +59,9 @@ impl<'a, D: Device> Run<'a, D> {
 pub struct State {
     /// Which restarts are trained side by side.
     pub restarts: Range<usize>,
+    /// The start that they are in, or how many there were once each restart has its best.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: usize,
     /// The stage they are in.
     pub stage: Stage,
     /// Phases of the stage that are done (layers of stacked pretraining).
@@ -73,6 +76,13 @@ pub struct State {
     pub starts: Vec<StartGroups>,
     /// The best state of each restart so far: index into its record's states, and groups.
     pub best: Vec<Best>,
+}
+
+impl State {
+    /// What the random numbers of each restart go by.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + Clone {
+        self.records.iter().map(RestartRecord::number)
+    }
 }
 
 /// The start's grouping, which later states go by.
@@ -112,20 +122,24 @@ pub struct Pack<D: Device> {
     /// The neighbour graph of each restart's latents at the start: components are grouped and states
     /// compared on it.
     pub graphs: Vec<crate::graph::Graph>,
+    /// While several starts are tried: the best of each restart so far.
+    pub best_start: Option<Box<Pack<D>>>,
 }
 
 impl<D: Device> Pack<D> {
     /// Fresh restarts with start values for their weights.
     pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
+        Self::begin(run, restarts, 0)
+    }
+
+    /// The same for another of their starts.
+    pub fn begin(run: &Run<'_, D>, restarts: Range<usize>, start: usize) -> Result<Self> {
         let stride = run.architecture.layout.len();
-        let mut params = Params::zeros(run.device, restarts.len(), stride)?;
-        for (place, key) in run.keys(Stream::Weights, &restarts).into_iter().enumerate() {
-            run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
-        }
         let records =
-            restarts.clone().map(|restart| RestartRecord { restart, ..Default::default() }).collect();
+            restarts.clone().map(|restart| RestartRecord { restart, start, ..Default::default() }).collect();
         let state = State {
             restarts,
+            start,
             stage: Stage::Pretrain,
             phase: 0,
             epoch: 0,
@@ -134,7 +148,11 @@ impl<D: Device> Pack<D> {
             starts: Vec::new(),
             best: Vec::new(),
         };
-        Ok(Self { state, params, best_values: Vec::new(), graphs: Vec::new() })
+        let mut params = Params::zeros(run.device, state.records.len(), stride)?;
+        for (place, key) in run.keys(Stream::Weights, state.numbers()).into_iter().enumerate() {
+            run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
+        }
+        Ok(Self { state, params, best_values: Vec::new(), graphs: Vec::new(), best_start: None })
     }
 
     /// Adam starts anew with each phase.
@@ -172,19 +190,21 @@ pub(super) fn obey<D: Device>(
     Ok(())
 }
 
-/// Runs the steps of an epoch, telling the listener of each. The epoch is lost if it says stop: a
+/// Runs the steps of an epoch, a few at once, telling the listener after each few. The epoch is lost if it says stop: a
 /// resume repeats it.
-pub(super) fn run_steps(
+pub fn run_steps(
     n_steps: usize,
-    stage: Stage,
+    at_once: usize,
+    stage: &'static str,
     epoch: usize,
     observer: &mut dyn Observer,
-    mut step: impl FnMut(usize) -> Result<()>,
+    mut steps: impl FnMut(Range<usize>) -> Result<()>,
 ) -> Result<()> {
-    for number in 0..n_steps {
-        step(number)?;
-        if observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
-            return Err(Error::Interrupted { stage: stage.name(), epoch });
+    for first in (0..n_steps).step_by(at_once) {
+        let done = (first + at_once).min(n_steps);
+        steps(first..done)?;
+        if observer.event(&Event::Steps { done }) == Control::Stop {
+            return Err(Error::Interrupted { stage, epoch });
         }
     }
     Ok(())

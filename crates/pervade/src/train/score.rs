@@ -74,7 +74,7 @@ pub(super) fn score_states<D: Device>(
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Scored>> {
-    let keys = run.keys(Stream::Sample, &pack.state.restarts);
+    let keys = run.keys(Stream::Sample, pack.state.numbers());
     let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
     let mut go_on = ask(observer, pack.state.stage, pack.state.epoch);
     let looked = look(run, pack, &mut go_on)?;

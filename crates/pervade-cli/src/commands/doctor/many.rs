@@ -54,7 +54,7 @@ fn updates<D: Device>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]> {
         let tick = Tick { adam, learning_rates: [1e-3; 2], ..Tick::default() };
         // An epsilon that is much, so that gradients next to nought do not count.
         let step = tick.adam_step(0..layout.len(), 0, 0.1);
-        device.step(&tick, &mut recording, &mut params, |params| {
+        device.steps(&[tick], &mut recording, &mut params, |params, _| {
             for (&layer, pair) in layers.iter().zip(factors.chunks(2)) {
                 device.affine_backward_weights(params, layer, &pair[0], &pair[1], Some(&step))?;
             }

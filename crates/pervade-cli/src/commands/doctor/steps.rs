@@ -13,20 +13,38 @@ use super::{Check, numbers};
 
 const STEPS: usize = 20;
 
-/// Loss of each restart at each of the first steps, [step][restart].
-fn losses<D: Device>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<Vec<f64>>> {
+/// What the first steps left.
+struct First {
+    /// Mean loss of each restart over steps that were handed over at once, [their number][restart].
+    losses: Vec<Vec<f64>>,
+    /// Parameters of the last restart.
+    values: Vec<f64>,
+}
+
+impl First {
+    fn losses_of(&self, place: usize) -> Vec<f64> {
+        self.losses.iter().map(|restarts| restarts[place]).collect()
+    }
+}
+
+fn first_steps<D: Device>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
     let mut pack = Pack::new(run, restarts.clone())?;
-    let mut joint = JointStep::new(run, restarts)?;
+    let mut joint = JointStep::new(run, restarts.clone())?;
     let (settings, batch) = (&run.settings.settings, run.settings.batch);
     let rates = [settings.learning_rate, settings.mixture_learning_rate];
     let n_steps = run.data.n_rows() / batch;
-    let mut all = Vec::new();
-    for step in 0..STEPS {
-        joint.step(run, &mut pack.params, (step / n_steps) as u64, step % n_steps, n_steps, rates)?;
+    let (mut losses, mut step) = (Vec::new(), 0);
+    while step < STEPS {
+        let (epoch, first) = (step / n_steps, step % n_steps);
+        let numbers = first..(first + at_once).min(n_steps);
+        step += numbers.len();
+        let n_rows = (numbers.len() * batch) as f64;
+        joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)?;
         let terms = run.device.take_sums(&mut joint.sums)?;
-        all.push(terms.iter().map(|terms| -terms.elbo() / batch as f64).collect());
+        losses.push(terms.iter().map(|terms| -terms.elbo() / n_rows).collect());
     }
-    Ok(all)
+    let values = pack.values_of(run.device, restarts.len() - 1)?.into_iter().map(f64::from).collect();
+    Ok(First { losses, values })
 }
 
 /// Loss of the auto-encoder of the last of these restarts after each epoch.
@@ -64,13 +82,17 @@ pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
         let settings =
             Settings { restarts: 4, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
         let (run, on_cpu) = (Run::new(device, &data, &settings)?, Cpu::new());
-        let fourth: Vec<f64> = losses(&run, 0..4)?.iter().map(|step| step[3]).collect();
-        let last: Vec<f64> = losses(&run, 3..4)?.concat();
-        let reference: Vec<f64> = losses(&Run::new(&on_cpu, &data, &settings)?, 3..4)?.concat();
+        let together = first_steps(&run, 0..4, 1)?;
+        let last = first_steps(&run, 3..4, 1)?.losses_of(0);
+        let reference = first_steps(&Run::new(&on_cpu, &data, &settings)?, 3..4, 1)?.losses_of(0);
         let what = format!("first {STEPS} steps, {name}, against the CPU");
         checks.push(Check::new(what, tolerance, &single(&last), &reference));
         let what = format!("first {STEPS} steps, {name}, one restart of four against it alone");
-        checks.push(Check::new(what, tolerance, &single(&fourth), &last));
+        checks.push(Check::new(what, tolerance, &single(&together.losses_of(3)), &last));
+        let at_once = first_steps(&run, 0..4, device.steps_at_once())?;
+        let what = format!("first {STEPS} steps, {name}, handed over several at once, parameters");
+        // The same kernels with the same numbers.
+        checks.push(Check::new(what, 0.0, &at_once.values, &together.values));
     }
     checks.push(pretraining_side_by_side(device, &data, tolerance)?);
     Ok(checks)

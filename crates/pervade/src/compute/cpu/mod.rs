@@ -125,14 +125,18 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn step(
+    fn steps_at_once(&self) -> usize {
+        1
+    }
+
+    fn steps(
         &self,
-        _tick: &Tick,
+        ticks: &[Tick],
         _recording: &mut (),
         params: &mut Params<Vec<f32>>,
-        body: impl FnOnce(&mut Params<Vec<f32>>) -> Result<()>,
+        mut body: impl FnMut(&mut Params<Vec<f32>>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        body(params)
+        ticks.iter().try_for_each(|tick| body(params, tick))
     }
 
     fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CpuRows<'a>> {

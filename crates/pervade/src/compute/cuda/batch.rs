@@ -137,9 +137,17 @@ impl Cuda {
             (Pick::Shuffled { keys, first, .. }, Some(recorded)) => {
                 // The step looks its rows up; who replays it sees to the order of each epoch.
                 let (n_rows, restarts) = (rows.n_rows(), x.restarts);
-                recorded.shuffles.push(Shuffle { ids: batch.ids, keys: Keys::new(keys), n_rows, restarts });
+                // Steps that are recorded together share it.
+                if recorded.shuffles.iter().all(|shuffle| shuffle.ids != batch.ids) {
+                    recorded.shuffles.push(Shuffle {
+                        ids: batch.ids,
+                        keys: Keys::new(keys),
+                        n_rows,
+                        restarts,
+                    });
+                }
                 let first = (first as u64).wrapping_sub(recorded.tick.first);
-                (batch.ids, n_rows, self.driver.clock_address(), first)
+                (batch.ids, n_rows, self.driver.clock_address(recorded.place), first)
             }
             (Pick::Shuffled { keys, epoch, first }, None) => {
                 let places = first..first + x.rows;

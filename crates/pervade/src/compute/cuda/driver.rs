@@ -19,7 +19,7 @@ pub(super) use cluster::{Map, Mapped};
 use super::Precision;
 use super::affine::{HOPPER_SHARED, WEIGHTS_SHARED};
 use super::compile::{load, nvrtc_version};
-use crate::compute::{Tick, inverse_root, step_size};
+use crate::compute::{MOST_STEPS, Tick, inverse_root, step_size};
 use crate::seed::Key;
 use crate::{Error, Result};
 
@@ -28,7 +28,7 @@ pub(super) const MOST_RESTARTS: usize = 64;
 
 /// What `kernels/common.cu` calls by the same name.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Clock {
     epoch: u64,
     first: u64,
@@ -130,7 +130,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    SetClock = "set_clock",
+    SetClocks = "set_clocks",
     Shuffle = "shuffle",
     Gather = "gather",
     SampleLatents = "sample_latents",
@@ -198,8 +198,8 @@ pub(super) struct Driver {
     sampled: CudaEvent,
     prior_done: CudaEvent,
     functions: Vec<CudaFunction>,
-    clock: u64,
-    _clock: CudaSlice<u64>,
+    clocks: u64,
+    _clocks: CudaSlice<u64>,
     name: String,
     capability: (i32, i32),
     n_processors: u32,
@@ -245,11 +245,12 @@ impl Driver {
                 .set_attribute(attribute, shared as i32)
                 .map_err(of("give a kernel its shared memory"))?;
         }
-        let clock = main.alloc_zeros::<u64>(8).map_err(of("take memory"))?;
+        let words = MOST_STEPS * size_of::<Clock>() / size_of::<u64>();
+        let clocks = main.alloc_zeros::<u64>(words).map_err(of("take memory"))?;
         let name = context.name().map_err(of("ask for the device's name"))?;
         let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let n_processors = context.attribute(count).map_err(of("ask for the device's size"))? as u32;
-        let address = address(&clock, &main);
+        let address = address(&clocks, &main);
         Ok(Self {
             context,
             main,
@@ -258,8 +259,8 @@ impl Driver {
             sampled,
             prior_done,
             functions,
-            clock: address,
-            _clock: clock,
+            clocks: address,
+            _clocks: clocks,
             name,
             capability,
             n_processors,
@@ -277,8 +278,9 @@ impl Driver {
         self.n_processors
     }
 
-    pub(super) fn clock_address(&self) -> u64 {
-        self.clock
+    /// The clock of one of the steps that are replayed at once.
+    pub(super) fn clock_address(&self, place: usize) -> u64 {
+        self.clocks + (place * size_of::<Clock>()) as u64
     }
 
     pub(super) fn describe(&self) -> Result<Vec<(&'static str, String)>> {
@@ -366,6 +368,10 @@ impl Driver {
     /// The same on the second stream if `beside`.
     pub(super) fn launch_on(&self, beside: bool, launch: Launch, args: &[Arg]) -> Result<()> {
         let stream = if beside { &self.side } else { &self.main };
+        if !beside {
+            // This one waits for all before it; who follows it early is late enough.
+            self.waits.store(false, Ordering::Relaxed);
+        }
         let mut pointers = pointers(args);
         let function = self.functions[launch.kernel as usize].cu_function();
         let threads = (launch.threads, 1, 1);
@@ -379,9 +385,14 @@ impl Driver {
         .map_err(|e| failed(NAMES[launch.kernel as usize], e))
     }
 
-    pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
-        let launch = Launch { kernel: Kernel::SetClock, grid: (1, 1, 1), threads: 1, shared: 0 };
-        self.launch(launch, &[self.clock.into(), Arg::of(&clock)])
+    pub(super) fn set_clocks(&self, clocks: impl ExactSizeIterator<Item = Clock>) -> Result<()> {
+        let mut now = [Clock::default(); MOST_STEPS];
+        let threads = clocks.len() as u32;
+        for (to, clock) in now.iter_mut().zip(clocks) {
+            *to = clock;
+        }
+        let launch = Launch { kernel: Kernel::SetClocks, grid: (1, 1, 1), threads, shared: 0 };
+        self.launch(launch, &[self.clocks.into(), Arg::of(&now)])
     }
 
     /// Work on the second stream from here on waits for what the first one was given so far.

@@ -165,14 +165,18 @@ impl Device for Cuda {
         self.driver.read(&from.slice.slice(offset..offset + into.len()), into)
     }
 
-    fn step(
+    fn steps_at_once(&self) -> usize {
+        MOST_STEPS
+    }
+
+    fn steps(
         &self,
-        tick: &Tick,
+        ticks: &[Tick],
         recording: &mut CudaRecording,
         params: &mut Params<CudaBuffer>,
-        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
+        body: impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        self.replay(tick, recording, params, body)
+        self.replay(ticks, recording, params, body)
     }
 
     fn rows<'a>(&self, data: &'a Dataset<'a>, preparation: &'a Preparation) -> Result<CudaRows> {

@@ -1,13 +1,18 @@
-//! A training step as one graph: what it launches is recorded once and replayed with another clock.
+//! Training steps as a graph: what they launch is recorded once and replayed with other clocks.
 
 use std::sync::MutexGuard;
 
+use cudarc::driver::CudaGraph;
+
 use super::driver::{Clock, Driver, Keys};
-use super::{Cuda, CudaBuffer, Params, Result, Tick, affine};
+use super::{Cuda, CudaBuffer, MOST_STEPS, Params, Result, Tick, affine};
 
 /// A step that is being recorded.
+#[derive(Default)]
 pub(super) struct Recorded {
     pub(super) tick: Tick,
+    /// Its place among those that are replayed at once.
+    pub(super) place: usize,
     pub(super) forked: bool,
     /// The prior is at work on the second stream.
     pub(super) prior_beside: bool,
@@ -24,10 +29,11 @@ pub(super) struct Shuffle {
     pub(super) restarts: usize,
 }
 
-/// A step as it was recorded, and the parameters that it works on.
+/// Steps as they were recorded, and the parameters that they work on.
 #[derive(Default)]
 pub struct CudaRecording {
-    graph: Option<cudarc::driver::CudaGraph>,
+    /// A single step, and [`MOST_STEPS`] of them.
+    graphs: [Option<CudaGraph>; 2],
     params: u64,
     shuffles: Vec<Shuffle>,
     /// The epoch that the shuffles are of.
@@ -44,7 +50,7 @@ impl Cuda {
     pub(super) fn clock(&self) -> (u64, Tick) {
         let recorded = self.state();
         match &*recorded {
-            Some(recorded) => (self.driver.clock_address(), recorded.tick),
+            Some(recorded) => (self.driver.clock_address(recorded.place), recorded.tick),
             None => (0, Tick::default()),
         }
     }
@@ -75,54 +81,88 @@ impl Cuda {
         if pending { self.driver.main_after_prior() } else { Ok(()) }
     }
 
-    fn record(
-        &self,
-        tick: &Tick,
-        params: &mut Params<CudaBuffer>,
-        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
-    ) -> Result<CudaRecording> {
-        let at = params.values.at;
-        self.driver.begin_recording()?;
-        *self.state() = Some(Recorded {
-            tick: *tick,
-            forked: false,
-            prior_beside: false,
-            shuffles: Vec::new(),
-            late: affine::Late::default(),
-        });
-        let done = body(params).and_then(|()| self.launch_late());
-        let recorded = self.state().take();
-        let joined = match &recorded {
-            Some(Recorded { forked: true, .. }) => self.driver.main_after_side(),
-            _ => Ok(()),
-        };
-        // Ended in any case: a stream left recording would refuse all other work.
-        let graph = self.driver.end_recording();
-        done.and(joined)?;
-        let shuffles = recorded.map_or_else(Vec::new, |recorded| recorded.shuffles);
-        Ok(CudaRecording { graph: Some(graph?), params: at, shuffles, epoch: None })
+    /// The step's end: what it left for later, and both streams together again.
+    fn end_step(&self) -> Result<()> {
+        self.launch_late()?;
+        self.join()?;
+        // Weights are new.
+        self.driver.next_not_early();
+        Ok(())
     }
 
-    /// Records the step if that was not done yet, sets the clock and replays it.
+    fn join(&self) -> Result<()> {
+        let forked = self.state().as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.forked));
+        if forked { self.driver.main_after_side() } else { Ok(()) }
+    }
+
+    /// Steps one after the other as one graph, each with a clock of its own.
+    fn record(
+        &self,
+        ticks: &[Tick],
+        params: &mut Params<CudaBuffer>,
+        body: &mut impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
+    ) -> Result<(CudaGraph, Vec<Shuffle>)> {
+        self.driver.begin_recording()?;
+        *self.state() = Some(Recorded::default());
+        let done = ticks.iter().enumerate().try_for_each(|(place, tick)| {
+            if let Some(recorded) = &mut *self.state() {
+                (recorded.place, recorded.tick) = (place, *tick);
+            }
+            body(params, tick)?;
+            self.end_step()
+        });
+        // Joined and ended in any case: a stream left recording would refuse all other work.
+        let joined = self.join();
+        let recorded = self.state().take().unwrap_or_default();
+        let graph = self.driver.end_recording();
+        done.and(joined)?;
+        Ok((graph?, recorded.shuffles))
+    }
+
+    /// Replays steps, those that fill a graph at once and others one by one; records what was not yet.
     pub(super) fn replay(
         &self,
-        tick: &Tick,
+        ticks: &[Tick],
         recording: &mut CudaRecording,
         params: &mut Params<CudaBuffer>,
-        body: impl FnOnce(&mut Params<CudaBuffer>) -> Result<()>,
+        mut body: impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
     ) -> Result<()> {
         // Parameters that moved are a new step: what was recorded points elsewhere.
-        if recording.graph.is_none() || recording.params != params.values.at {
-            *recording = self.record(tick, params, body)?;
+        if recording.params != params.values.at {
+            *recording = CudaRecording { params: params.values.at, ..CudaRecording::default() };
         }
-        if recording.epoch != Some(tick.epoch) {
+        for ticks in ticks.chunks(MOST_STEPS) {
+            // The order of rows changes between epochs.
+            let fills = ticks.len() == MOST_STEPS && ticks.iter().all(|tick| tick.epoch == ticks[0].epoch);
+            for ticks in ticks.chunks(if fills { MOST_STEPS } else { 1 }) {
+                self.replay_graph(ticks, fills, recording, params, &mut body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_graph(
+        &self,
+        ticks: &[Tick],
+        fills: bool,
+        recording: &mut CudaRecording,
+        params: &mut Params<CudaBuffer>,
+        body: &mut impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
+    ) -> Result<()> {
+        let place = usize::from(fills);
+        if recording.graphs[place].is_none() {
+            let (graph, shuffles) = self.record(ticks, params, body)?;
+            recording.graphs[place] = Some(graph);
+            (recording.shuffles, recording.epoch) = (shuffles, None);
+        }
+        if recording.epoch != Some(ticks[0].epoch) {
             for shuffle in &recording.shuffles {
                 let n = shuffle.n_rows;
-                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, tick.epoch, 0..n, n)?;
+                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, ticks[0].epoch, 0..n, n)?;
             }
-            recording.epoch = Some(tick.epoch);
+            recording.epoch = Some(ticks[0].epoch);
         }
-        self.driver.set_clock(Clock::at(tick, params.beta1))?;
-        recording.graph.as_ref().map_or(Ok(()), Driver::replay)
+        self.driver.set_clocks(ticks.iter().map(|tick| Clock::at(tick, params.beta1)))?;
+        recording.graphs[place].as_ref().map_or(Ok(()), Driver::replay)
     }
 }

@@ -5,6 +5,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define MOST_RESTARTS 64
+#define MOST_STEPS 8
 #define LN_TAU 1.8378770664093453f
 #define LOG_VARIANCE_LIMIT 20.0f
 #define DECODER_LOG_VARIANCE_LIMIT 10.0f
@@ -171,4 +172,11 @@ __device__ __forceinline__ void adam_update(float g, float step_size, float inve
     *p -= __fdividef(step_size * first, fmaf(root, inverse_root, epsilon));
 }
 
-extern "C" __global__ void set_clock(Clock *clock, Clock now) { *clock = now; }
+// Clocks of the steps that follow, one a thread.
+struct Clocks {
+    Clock at[MOST_STEPS];
+};
+
+extern "C" __global__ void set_clocks(Clock *clocks, __grid_constant__ const Clocks now) {
+    clocks[threadIdx.x] = now.at[threadIdx.x];
+}

@@ -1,0 +1,97 @@
+//! Several starts of each restart, of which one goes on.
+//!
+//! Joint training polishes a start and does not repair it; after a few epochs modularity tells the good from the bad
+//! (`docs/paper.md` has the figures).
+
+use super::joint::maximise_elbo;
+use super::observer::{Event, Observer};
+use super::run::{Pack, Run, Save};
+use super::score::{keep_best, score_states};
+use crate::Result;
+use crate::compute::Device;
+
+/// Epochs of joint training after which starts are compared.
+const EPOCHS: usize = 10;
+
+/// Whether the pack is in one of several starts. The listener is told which.
+pub fn in_a_start<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, observer: &mut dyn Observer) -> bool {
+    let n_starts = run.settings.settings.starts;
+    let one_of_several = n_starts > 1 && pack.state.start < n_starts;
+    if one_of_several {
+        observer.event(&Event::StartBegan { restart: pack.state.restarts.start, start: pack.state.start });
+    }
+    one_of_several
+}
+
+/// Trains the start jointly for a few epochs and keeps it where it is a restart's best so far. The pack is then the next
+/// start, or the best of each restart after the last.
+pub fn try_start<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    observer: &mut dyn Observer,
+    save: Save<'_, D>,
+) -> Result<()> {
+    let epochs = EPOCHS.min(run.settings.epochs);
+    maximise_elbo(run, pack, epochs, observer, save, |_, _| Ok(()))?;
+    let scored = score_states(run, pack, observer)?;
+    keep_best(run, pack, scored, observer)?;
+    for record in &mut pack.state.records {
+        record.starts = record.states.last().map(|state| state.modularity).into_iter().collect();
+    }
+    let next = pack.state.start + 1;
+    let mut tried = std::mem::replace(pack, Pack::begin(run, pack.state.restarts.clone(), next)?);
+    let mut best = match tried.best_start.take() {
+        Some(mut best) => {
+            best.take_better(run.device, &tried)?;
+            best
+        }
+        None => Box::new(tried),
+    };
+    if next < run.settings.settings.starts {
+        pack.best_start = Some(best);
+        return Ok(());
+    }
+    best.state.start = next;
+    for record in &best.state.records {
+        let (restart, start) = (record.restart, record.start);
+        observer.event(&Event::StartChosen { restart, start, modularity: record.starts[start] });
+    }
+    *pack = *best;
+    Ok(())
+}
+
+impl<D: Device> Pack<D> {
+    /// Takes over the restarts that did better in `other`, a later start.
+    fn take_better(&mut self, device: &D, other: &Self) -> Result<()> {
+        for (place, record) in other.state.records.iter().enumerate() {
+            let mut starts = std::mem::take(&mut self.state.records[place].starts);
+            let best = starts[self.state.records[place].start];
+            starts.extend(&record.starts);
+            if record.starts[0] > best {
+                self.take_over(device, place, other)?;
+            }
+            self.state.records[place].starts = starts;
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, device: &D, place: usize, other: &Self) -> Result<()> {
+        let stride = self.params.stride;
+        let mut numbers = vec![0.0; stride];
+        for (to, from) in [
+            (&mut self.params.values, &other.params.values),
+            (&mut self.params.first_moments, &other.params.first_moments),
+            (&mut self.params.second_moments, &other.params.second_moments),
+        ] {
+            device.read(from, place * stride, &mut numbers)?;
+            device.write(to, place * stride, &numbers)?;
+        }
+        self.state.records[place] = other.state.records[place].clone();
+        self.state.likelihoods[place] = other.state.likelihoods[place];
+        self.state.starts[place] = other.state.starts[place].clone();
+        self.state.best[place] = other.state.best[place].clone();
+        self.best_values[place].clone_from(&other.best_values[place]);
+        self.graphs[place] = other.graphs[place].clone();
+        Ok(())
+    }
+}

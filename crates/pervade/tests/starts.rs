@@ -1,0 +1,93 @@
+//! Several starts of each restart: the best goes on, as if it had been the only one.
+
+mod common;
+
+use common::{planted, tiny};
+use pervade::compute::Cpu;
+use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::data::Dataset;
+use pervade::record::RestartRecord;
+use pervade::train::{
+    Control, Event, Observer, Pack, Run, Silent, Unwatched, pretrain, start_mixture, train,
+};
+use pervade::{Fit, fit};
+
+const STARTS: usize = 4;
+
+fn data() -> Dataset<'static> {
+    Dataset::from_rows(300, 8, planted(300, 8, 3).0).unwrap()
+}
+
+fn settings(data: &Dataset, starts: usize) -> CheckedSettings {
+    let tiny = tiny(Recipe::Paper, Clusters::Fixed(3));
+    Settings { restarts: 2, starts, epochs: Some(14), pretrain_epochs: Some(1), ..tiny }.check(data).unwrap()
+}
+
+fn fitted(data: &Dataset, starts: usize, observer: &mut dyn Observer) -> Fit {
+    fit(data, &settings(data, starts), &Cpu::new(), observer, None).unwrap()
+}
+
+/// Start number `start` of a restart, trained from beginning to end, and nothing else.
+fn alone(data: &Dataset, restart: usize, start: usize) -> RestartRecord {
+    let (settings, cpu) = (settings(data, STARTS), Cpu::new());
+    let run = Run::new(&cpu, data, &settings).unwrap();
+    let mut pack = Pack::begin(&run, restart..restart + 1, start).unwrap();
+    pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
+    start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
+    train(&run, &mut pack, &mut Silent, &mut |_| Ok(()), &mut Unwatched).unwrap();
+    pack.state.records.remove(0)
+}
+
+#[test]
+fn the_best_start_goes_on_as_if_it_were_the_only_one() {
+    let data = data();
+    let fit = fitted(&data, STARTS, &mut Silent);
+    for record in &fit.restarts {
+        assert_eq!(record.starts.len(), STARTS);
+        let best = record.starts.iter().copied().fold(f64::MIN, f64::max);
+        assert_eq!(record.starts[record.start].to_bits(), best.to_bits());
+        let compared = record.states.iter().find(|state| state.epoch == 10).unwrap();
+        assert_eq!(compared.modularity.to_bits(), best.to_bits());
+        let alone = alone(&data, record.restart, record.start);
+        assert_eq!(record.pretrain, alone.pretrain);
+        assert_eq!(record.joint, alone.joint);
+        assert_eq!(record.states.last(), alone.states.last());
+    }
+    // Else the test would not see a start that is never changed for a better one.
+    assert!(fit.restarts.iter().any(|record| record.start > 0));
+}
+
+#[test]
+fn the_first_start_is_the_one_that_a_single_start_has() {
+    let data = data();
+    let (one, several) = (fitted(&data, 1, &mut Silent), fitted(&data, STARTS, &mut Silent));
+    for (one, several) in one.restarts.iter().zip(&several.restarts) {
+        assert!(one.starts.is_empty() && one.start == 0);
+        assert_eq!(several.start == 0, one.joint == several.joint);
+    }
+}
+
+#[test]
+fn starts_are_told() {
+    #[derive(Default)]
+    struct Starts {
+        began: Vec<(usize, usize)>,
+        chosen: Vec<(usize, usize)>,
+    }
+    impl Observer for Starts {
+        fn event(&mut self, event: &Event<'_>) -> Control {
+            match *event {
+                Event::StartBegan { restart, start } => self.began.push((restart, start)),
+                Event::StartChosen { restart, start, .. } => self.chosen.push((restart, start)),
+                _ => {}
+            }
+            Control::Continue
+        }
+    }
+    let mut told = Starts::default();
+    let fit = fitted(&data(), STARTS, &mut told);
+    let all: Vec<_> = (0..2).flat_map(|restart| (0..STARTS).map(move |start| (restart, start))).collect();
+    assert_eq!(told.began, all);
+    let chosen: Vec<_> = fit.restarts.iter().map(|record| (record.restart, record.start)).collect();
+    assert_eq!(told.chosen, chosen);
+}
