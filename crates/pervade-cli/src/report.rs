@@ -211,6 +211,9 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     if let Some(scores) = &report.scores {
         text.push_str(&format!("\n{}", quality(scores)));
     }
+    if let Some(start) = start(&about.record) {
+        text.push_str(&format!("\n{start}"));
+    }
     if let (Some(stability), n) = (fit.stability, fit.restarts.len()) {
         let kept = fit.chosen + 1;
         text.push_str(&format!(
@@ -286,9 +289,28 @@ pub(crate) fn quality(scores: &StateScores) -> String {
     )
 }
 
+/// The start that was kept, where there were several.
+pub(crate) fn start(record: &RestartRecord) -> Option<String> {
+    let best = record.starts.get(record.start)?;
+    let least = record.starts.iter().copied().fold(*best, f64::min);
+    Some(format!(
+        "Start: number {} of {}, the one with the highest modularity ({best:.3}; the lowest was {least:.3}).",
+        record.start + 1,
+        record.starts.len()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_start_is_told_where_there_were_several() {
+        let record = RestartRecord { start: 1, starts: vec![0.5, 0.75, 0.25], ..Default::default() };
+        let told = "Start: number 2 of 3, the one with the highest modularity (0.750; the lowest was 0.250).";
+        assert_eq!(start(&record).as_deref(), Some(told));
+        assert_eq!(start(&RestartRecord::default()), None);
+    }
 
     #[test]
     fn commands_travel_without_paths() {

@@ -9,7 +9,7 @@ use pervade::record::RestartRecord;
 use serde_json::Value;
 
 use crate::console::Console;
-use crate::report::{decided, found, occupancy_bars, quality};
+use crate::report::{decided, found, occupancy_bars, quality, start};
 use crate::settings::short;
 use crate::{Outcome, words};
 
@@ -49,6 +49,9 @@ fn page(about: &Metadata) -> String {
     text.push_str(&format!("\n{}", history(&about.record)));
     if let Some(scores) = about.record.kept_state() {
         text.push_str(&format!("{}\n", quality(scores)));
+    }
+    if let Some(start) = start(&about.record) {
+        text.push_str(&format!("{start}\n"));
     }
     for remark in &about.record.remarks {
         text.push_str(&format!("Note: {remark}.\n"));

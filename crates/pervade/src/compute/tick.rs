@@ -39,11 +39,11 @@ pub const MOST_STEPS: usize = 8;
 /// may record one step and replay it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tick {
-    /// The shuffle's number, as in [`Pick::Shuffled`].
+    /// The shuffle's number, as in [`Pick::Shuffled`](super::Pick::Shuffled).
     pub epoch: u64,
     /// The first place, as there.
     pub first: u64,
-    /// The number of the step's draws: what [`Draw::step`] counts from.
+    /// The number of the step's draws: what [`Draw::step`](super::Draw::step) counts from.
     pub draw: u64,
     /// Adam's step, as in [`AdamStep::step`].
     pub adam: u64,
