@@ -11,6 +11,7 @@ use pervade::data::Dataset;
 use pervade::train::checkpoint::Checkpoints;
 use pervade::train::{Control, Event, Observer, Silent};
 use pervade::{Error, Result, fit};
+use serde_json::{Value, json};
 
 fn data() -> Dataset<'static> {
     Dataset::from_rows(300, 8, planted(300, 8, 3).0).unwrap()
@@ -214,6 +215,54 @@ fn broken_checkpoints_are_refused() {
     assert!(text.contains("`pervade-checkpoint-2`") && text.contains("`pervade-checkpoint-1`"), "{text}");
     std::fs::write(&path, &bytes).unwrap();
     assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));
+}
+
+/// Checkpoints that are whole files but make no sense, as of a program with a mistake.
+#[test]
+fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
+    struct InSecondStart(bool);
+    impl Observer for InSecondStart {
+        fn event(&mut self, event: &Event<'_>) -> Control {
+            self.0 |= matches!(event, Event::StartBegan { start: 1, .. });
+            let stops = self.0 && matches!(event, Event::Trained(..));
+            if stops { Control::Stop } else { Control::Continue }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let settings = Settings { starts: 2, ..settings(Recipe::Robust) };
+    let attempt =
+        |observer: &mut dyn Observer| model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&place));
+    assert!(matches!(attempt(&mut InSecondStart(false)), Err(Error::Interrupted { .. })));
+    let path = folder.path().join("checkpoint.safetensors");
+    let whole = std::fs::read(&path).unwrap();
+    let with = |pointer: &str, value: Value| {
+        let n = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        let mut header: Value = serde_json::from_slice(&whole[8..8 + n]).unwrap();
+        let own = &mut header["__metadata__"]["pervade"];
+        let mut state: Value = serde_json::from_str(own.as_str().unwrap()).unwrap();
+        *state.pointer_mut(pointer).expect(pointer) = value;
+        *own = state.to_string().into();
+        let mut header = header.to_string().into_bytes();
+        header.resize(header.len().next_multiple_of(8), b' ');
+        [&(header.len() as u64).to_le_bytes()[..], &header, &whole[8 + n..]].concat()
+    };
+    for (pointer, value) in [
+        ("/best_start", Value::Null),
+        ("/best_start/records/0/starts", json!([])),
+        ("/best_start/restarts", json!({"start": 1, "end": 2})),
+        ("/pack/likelihoods", json!([])),
+        ("/pack/best", json!([])),
+        ("/pack/best/0/groups/0", json!(99)),
+        ("/pack/starts/0/groups", json!([0])),
+        ("/pack/records/0/restart", json!(3)),
+    ] {
+        std::fs::write(&path, with(pointer, value)).unwrap();
+        let error = attempt(&mut Silent).map(|bytes| bytes.len()).expect_err(pointer);
+        assert!(error.to_string().contains("its "), "{pointer}: {error}");
+    }
+    std::fs::write(&path, &whole).unwrap();
+    assert!(attempt(&mut Silent).unwrap() == plain(&settings));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 
+use super::observer::Stage;
 use super::run::{Pack, Run, State};
 use crate::compute::{Device, Params};
 use crate::config::Settings;
@@ -16,6 +17,7 @@ use crate::data::write_atomically;
 use crate::fit::Finished;
 use crate::graph::Graph;
 use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
+use crate::record::RestartRecord;
 use crate::{Error, Result};
 
 const FORMAT: &str = "pervade-checkpoint-1";
@@ -114,12 +116,20 @@ impl Checkpoints {
         let stride = run.architecture.layout.len();
         let mut finished = Vec::new();
         for (i, entry) in header.finished.into_iter().enumerate() {
+            if !is_grouping(&entry.groups, run.settings.n_components) {
+                return Err(stored.broken("its groups are broken"));
+            }
             finished.push((entry, stored.floats(&format!("finished.{i}"), stride)?));
         }
         let Some(state) = header.pack else { return Ok((finished, None)) };
         let mut pack = stored.pack(run, PACK, state)?;
-        if let Some(state) = header.best_start {
-            pack.best_start = Some(Box::new(stored.pack(run, BEST_START, state)?));
+        if (1..run.settings.settings.starts).contains(&pack.state.start) {
+            let best = header.best_start.ok_or_else(|| stored.broken("its best start is missing"))?;
+            let compared = |record: &RestartRecord| record.start < record.starts.len();
+            if best.restarts != pack.state.restarts || !best.records.iter().all(compared) {
+                return Err(stored.broken("its best start is of other restarts"));
+            }
+            pack.best_start = Some(Box::new(stored.pack(run, BEST_START, best)?));
         }
         Ok((finished, Some(pack)))
     }
@@ -199,6 +209,22 @@ fn add_pack<D: Device>(
     Ok(())
 }
 
+/// Whether all restarts have what those of the stage have, for this many components.
+fn agrees(state: &State, n_components: usize) -> bool {
+    let r = state.restarts.len();
+    let n_starts = if state.stage == Stage::Joint { r } else { 0 };
+    let numbers = state.records.iter().map(|record| record.restart);
+    numbers.eq(state.restarts.clone())
+        && state.likelihoods.len() == if state.stage == Stage::Pretrain { 0 } else { r }
+        && (state.starts.len(), state.best.len()) == (n_starts, n_starts)
+        && state.starts.iter().all(|start| is_grouping(&start.groups, n_components))
+        && state.best.iter().all(|best| is_grouping(&best.groups, n_components))
+}
+
+fn is_grouping(groups: &[u32], n_components: usize) -> bool {
+    groups.len() == n_components && groups.iter().all(|&group| (group as usize) < n_components)
+}
+
 /// The arrays of a checkpoint.
 struct Stored<'b> {
     path: &'b Path,
@@ -222,8 +248,8 @@ impl Stored<'_> {
     /// The pack whose names have the prefix.
     fn pack<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: State) -> Result<Pack<D>> {
         let (r, stride) = (state.restarts.len(), run.architecture.layout.len());
-        if state.records.len() != r {
-            return Err(self.broken("its restarts and records do not agree"));
+        if !agrees(&state, run.settings.n_components) {
+            return Err(self.broken("its restarts and their records do not agree"));
         }
         let mut params = Params::zeros(run.device, r, stride)?;
         run.device.write(&mut params.values, 0, &self.floats(&format!("{prefix}values"), r * stride)?)?;
@@ -237,16 +263,19 @@ impl Stored<'_> {
         run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
         let best_values = (0..state.best.len()).map(|i| self.floats(&format!("{prefix}best.{i}"), stride));
         let best_values = best_values.collect::<Result<_>>()?;
-        let graphs = (0..state.starts.len()).map(|i| self.graph(&format!("{prefix}graph.{i}")));
+        let n_rows = run.data.n_rows();
+        let graphs = (0..state.starts.len()).map(|i| self.graph(&format!("{prefix}graph.{i}"), n_rows));
         let graphs = graphs.collect::<Result<_>>()?;
         Ok(Pack { state, params, best_values, graphs, best_start: None })
     }
 
-    fn graph(&self, name: &str) -> Result<Graph> {
+    fn graph(&self, name: &str, n_rows: usize) -> Result<Graph> {
         let rows = whole_values(self.path, self.tensors, &format!("{name}.rows"))?;
         let neighbours = whole_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
-        if rows.is_empty() || n_neighbours * rows.len() != neighbours.len() {
+        let below = |ids: &[u32], n: usize| ids.iter().all(|&id| (id as usize) < n);
+        let whole = !rows.is_empty() && n_neighbours * rows.len() == neighbours.len();
+        if !whole || !below(&rows, n_rows) || !below(&neighbours, rows.len()) {
             return Err(self.broken("its graph is broken"));
         }
         Ok(Graph { rows, neighbours, n_neighbours })
