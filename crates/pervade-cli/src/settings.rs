@@ -46,7 +46,7 @@ pub(crate) struct SettingFlags {
     /// Models trained from different starts; one is kept, without labels
     #[arg(long, value_name = "R")]
     restarts: Option<usize>,
-    /// Starts of each restart; the best by modularity after ten epochs of joint training goes on [default: 1]
+    /// Starts of each restart; the best by modularity after ten epochs of joint training goes on
     #[arg(long, value_name = "N")]
     starts: Option<usize>,
     /// The seed of every random number: the same seed gives the same file

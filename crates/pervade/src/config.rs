@@ -187,7 +187,7 @@ pub struct Settings {
     /// Models trained from different starts; one is kept by `choose`.
     pub restarts: usize,
     /// Starts of each restart; the one with the greatest modularity after ten epochs of joint training goes on.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(default = "one")]
     pub starts: usize,
     /// What chooses between restarts.
     pub choose: Choice,
@@ -197,13 +197,9 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// What files that know nothing of `starts` mean.
 fn one() -> usize {
     1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_one(number: &usize) -> bool {
-    *number == 1
 }
 
 impl Settings {

@@ -192,7 +192,7 @@ fn checkpoints_of_other_runs_are_refused() {
     let text = refused(&data(), &Settings { learning_rate: 0.25, ..settings(Recipe::Robust) });
     assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
     let text = refused(&data(), &Settings { starts: 2, ..settings(Recipe::Robust) });
-    assert!(text.ends_with("other settings: `starts` was left as it is, now 2"), "{text}");
+    assert!(text.ends_with("other settings: `starts` was 1, now 2"), "{text}");
 }
 
 #[test]

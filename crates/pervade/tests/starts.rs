@@ -91,3 +91,13 @@ fn starts_are_told() {
     let chosen: Vec<_> = fit.restarts.iter().map(|record| (record.restart, record.start)).collect();
     assert_eq!(told.chosen, chosen);
 }
+
+/// Models, checkpoints and records from before there were several starts.
+#[test]
+fn files_without_starts_mean_one() {
+    let settings = Settings { starts: 3, ..tiny(Recipe::Robust, Clusters::Fixed(3)) };
+    let mut keys = serde_json::to_value(&settings).unwrap();
+    assert_eq!(keys.as_object_mut().unwrap().remove("starts"), Some(3.into()));
+    let read: Settings = serde_json::from_value(keys).unwrap();
+    assert_eq!(read, Settings { starts: 1, ..settings });
+}

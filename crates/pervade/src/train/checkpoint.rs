@@ -287,10 +287,6 @@ fn first_difference(then: &Settings, now: &Settings) -> Option<String> {
     let table = |settings: &Settings| serde_json::to_value(settings).unwrap_or_default();
     let (then, now) = (table(then), table(now));
     let (then, now) = (then.as_object()?, now.as_object()?);
-    // A setting that has its usual value may be left out.
-    let name = then.keys().chain(now.keys()).find(|&name| then.get(name) != now.get(name))?;
-    let shown = |settings: &serde_json::Map<String, serde_json::Value>| {
-        settings.get(name).map_or_else(|| "left as it is".to_string(), ToString::to_string)
-    };
-    Some(format!("`{}` was {}, now {}", name.replace('_', "-"), shown(then), shown(now)))
+    let field = then.iter().find(|(name, value)| now.get(*name) != Some(value))?;
+    Some(format!("`{}` was {}, now {}", field.0.replace('_', "-"), field.1, now.get(field.0)?))
 }

@@ -113,8 +113,10 @@ impl<D: Device> How<D> {
             How::Rival(_) => row.settings.clone().into_iter().chain(overrides.clone()).collect(),
         };
         settings.insert("clusters".to_string(), json!(clusters));
-        // Seeds are counted in the runs.
-        settings.retain(|key, _| key != "seed" && key != "restarts");
+        // Seeds are counted in the runs, and a single start is what records say nothing of.
+        settings.retain(|key, value| {
+            !["seed", "restarts"].contains(&key.as_str()) && (key != "starts" || *value != json!(1))
+        });
         settings
     }
 }
