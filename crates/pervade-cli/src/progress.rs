@@ -36,6 +36,18 @@ impl Plan {
         let (restarts, starts) = (settings.settings.restarts, settings.settings.starts);
         Self { save_every, batches, restarts, starts }
     }
+
+    /// Which restart, where there are several.
+    fn restart(&self, restart: usize) -> String {
+        match self.restarts {
+            1 => String::new(),
+            n => format!("restart {} of {n}: ", restart + 1),
+        }
+    }
+
+    fn start(&self, start: usize) -> String {
+        format!("start {} of {}", start + 1, self.starts)
+    }
 }
 
 /// The listener.
@@ -128,12 +140,9 @@ impl<'c> Progress<'c> {
 
     fn begin(&mut self, restart: usize, stage: Stage, phase: &str, epochs: usize, done: usize, steps: usize) {
         self.end(false);
-        let mut of = String::new();
-        if self.plan.restarts > 1 {
-            of.push_str(&format!("restart {} of {}: ", restart + 1, self.plan.restarts));
-        }
+        let mut of = self.plan.restart(restart);
         if let Some(start) = self.start {
-            of.push_str(&format!("start {} of {}: ", start + 1, self.plan.starts));
+            of.push_str(&format!("{}: ", self.plan.start(start)));
         }
         let title = match stage {
             Stage::Pretrain if phase != "auto-encoder" => format!("{of}{}, {phase}", stage.name()),
@@ -270,12 +279,8 @@ impl Observer for Progress<'_> {
             Event::StartBegan { start, .. } => self.start = Some(start),
             Event::StartChosen { restart, start, modularity } => {
                 self.start = None;
-                self.say(&format!(
-                    "restart {}: start {} of {} goes on, modularity {modularity:.3}",
-                    restart + 1,
-                    start + 1,
-                    self.plan.starts
-                ));
+                let (of, start) = (self.plan.restart(restart), self.plan.start(start));
+                self.say(&format!("{of}{start} goes on, modularity {modularity:.3}"));
             }
             Event::Steps { done } => {
                 if self.last_move.elapsed() >= BETWEEN_MOVES {

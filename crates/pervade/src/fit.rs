@@ -12,8 +12,8 @@ use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, in_a_start, pretrain, start_mixture, train,
-    try_start,
+    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, start_mixture, start_to_try,
+    train, try_start,
 };
 use crate::{Error, Result};
 
@@ -115,30 +115,23 @@ fn train_pack<D: Device>(
     save: Save<'_, D>,
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
-    while in_a_start(run, pack, observer) {
-        start(run, pack, observer, save, watch)?;
+    loop {
+        let tried = start_to_try(run, pack);
+        if let Some(start) = tried {
+            observer.event(&Event::StartBegan { restart: pack.state.restarts.start, start });
+        }
+        if pack.state.stage == Stage::Pretrain {
+            pretrain(run, pack, observer, save)?;
+        }
+        if pack.state.stage == Stage::Mixture {
+            start_mixture(run, pack, observer, save)?;
+            watch.epoch(run, pack)?;
+        }
+        if tried.is_none() {
+            return train(run, pack, observer, save, watch);
+        }
         try_start(run, pack, observer, save)?;
     }
-    start(run, pack, observer, save, watch)?;
-    train(run, pack, observer, save, watch)
-}
-
-/// What comes before joint training.
-fn start<D: Device>(
-    run: &Run<'_, D>,
-    pack: &mut Pack<D>,
-    observer: &mut dyn Observer,
-    save: Save<'_, D>,
-    watch: &mut dyn Watch<D>,
-) -> Result<()> {
-    if pack.state.stage == Stage::Pretrain {
-        pretrain(run, pack, observer, save)?;
-    }
-    if pack.state.stage == Stage::Mixture {
-        start_mixture(run, pack, observer, save)?;
-        watch.epoch(run, pack)?;
-    }
-    Ok(())
 }
 
 /// What a trained pack leaves: the state that each restart kept.

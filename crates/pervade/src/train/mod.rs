@@ -20,5 +20,5 @@ pub use pass::{Pass, decoded, for_each_block, heads, latents, outputs};
 pub use pretrain::pretrain;
 pub use run::{Best, Pack, Run, Save, StartGroups, State, run_steps};
 pub(crate) use score::{argmax, cluster_probabilities};
-pub use starts::{in_a_start, try_start};
+pub use starts::{start_to_try, try_start};
 pub use watch::{Unwatched, Watch, clusters};

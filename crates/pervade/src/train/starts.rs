@@ -13,14 +13,10 @@ use crate::compute::Device;
 /// Epochs of joint training after which starts are compared.
 const EPOCHS: usize = 10;
 
-/// Whether the pack is in one of several starts. The listener is told which.
-pub fn in_a_start<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, observer: &mut dyn Observer) -> bool {
+/// Which of several starts the pack is in; none where there is one, or once each restart has its best.
+pub fn start_to_try<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Option<usize> {
     let n_starts = run.settings.settings.starts;
-    let one_of_several = n_starts > 1 && pack.state.start < n_starts;
-    if one_of_several {
-        observer.event(&Event::StartBegan { restart: pack.state.restarts.start, start: pack.state.start });
-    }
-    one_of_several
+    (n_starts > 1 && pack.state.start < n_starts).then_some(pack.state.start)
 }
 
 /// Trains the start jointly for a few epochs and keeps it where it is a restart's best so far. The pack is then the next
@@ -39,24 +35,24 @@ pub fn try_start<D: Device>(
         record.starts = record.states.last().map(|state| state.modularity).into_iter().collect();
     }
     let next = pack.state.start + 1;
-    let mut tried = std::mem::replace(pack, Pack::begin(run, pack.state.restarts.clone(), next)?);
-    let mut best = match tried.best_start.take() {
-        Some(mut best) => {
-            best.take_better(run.device, &tried)?;
-            best
-        }
-        None => Box::new(tried),
+    let begin = |pack: &Pack<D>| Pack::begin(run, pack.state.restarts.clone(), next);
+    let Some(mut best) = pack.best_start.take() else {
+        // The first, which others follow.
+        let fresh = begin(pack)?;
+        pack.best_start = Some(Box::new(std::mem::replace(pack, fresh)));
+        return Ok(());
     };
+    best.take_better(run.device, pack)?;
     if next < run.settings.settings.starts {
-        pack.best_start = Some(best);
+        *pack = Pack { best_start: Some(best), ..begin(pack)? };
         return Ok(());
     }
-    best.state.start = next;
-    for record in &best.state.records {
+    *pack = *best;
+    pack.state.start = next;
+    for record in &pack.state.records {
         let (restart, start) = (record.restart, record.start);
         observer.event(&Event::StartChosen { restart, start, modularity: record.starts[start] });
     }
-    *pack = *best;
     Ok(())
 }
 
