@@ -120,14 +120,59 @@ fn only_compute_knows_cuda() {
     assert_none(mentions(&words, |s| s.is_in("compute/")), "CUDA outside compute/");
 }
 
+fn kernel_files() -> impl Iterator<Item = (PathBuf, String)> {
+    let folder = std::fs::read_dir(root().join("compute/cuda/kernels")).unwrap();
+    folder.map(|entry| entry.unwrap().path()).map(|path| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    })
+}
+
+/// A kernel that starts before the one before it has ended, and does not wait for what that one writes, reads what is not
+/// there yet.
+#[test]
+fn kernels_that_start_early_wait() {
+    let driver = std::fs::read_to_string(root().join("compute/cuda/driver.rs")).unwrap();
+    let launch = std::fs::read_to_string(root().join("compute/cuda/driver/launch.rs")).unwrap();
+    let (_, list) = launch.split_once("WAIT_THEMSELVES").unwrap();
+    let listed = list.split_once("];").unwrap().0;
+    let mut early = Vec::new();
+    for variant in listed.split("Kernel::").skip(1).map(|rest| rest.split_once(',').unwrap().0) {
+        let (_, name) = driver.split_once(&format!(" {variant} = \"")).unwrap();
+        early.push(name.split_once('"').unwrap().0);
+    }
+    let mut found = Vec::new();
+    let mut n_waiting = 0;
+    for (file, text) in kernel_files() {
+        for kernel in text.split("extern \"C\" __global__").skip(1) {
+            // Kernels that macros make have a name there, not here: their templates wait.
+            let Some((_, rest)) = kernel.split_once(" void ") else { continue };
+            let name = rest.split_once('(').unwrap().0;
+            let waits = kernel.contains("after_previous();");
+            n_waiting += usize::from(waits);
+            if name != "name" && early.contains(&name) != waits {
+                found.push(format!("{}: {name}", file.display()));
+            }
+        }
+        let made =
+            text.lines().filter_map(|line| line.strip_prefix("KERNEL(").or(line.strip_prefix("MANY(")));
+        for (name, rest) in made.filter_map(|line| line.split_once(',')) {
+            let is_weight_gradient = rest.starts_with(" 4, true");
+            if early.contains(&name) == is_weight_gradient {
+                found.push(format!("{}: {name}", file.display()));
+            }
+        }
+    }
+    assert_none(found, "a kernel starts early and does not wait, or waits for nothing");
+    assert!(n_waiting >= 5 && early.len() >= 13, "the kernels were found");
+}
+
 /// NVRTC 13 leaves out the check for what remains of a loop that it unrolls by a number that is no power of two: the loop
 /// then runs past its end.
 #[test]
 fn kernels_unroll_by_powers_of_two() {
-    let kernels = root().join("compute/cuda/kernels");
     let mut found = Vec::new();
-    for file in std::fs::read_dir(kernels).unwrap().map(|entry| entry.unwrap().path()) {
-        let text = std::fs::read_to_string(&file).unwrap();
+    for (file, text) in kernel_files() {
         let counts = text.lines().filter_map(|line| line.trim().strip_prefix("#pragma unroll "));
         let odd = counts.filter(|count| !count.parse::<u32>().is_ok_and(u32::is_power_of_two));
         found.extend(odd.map(|count| format!("{}: unroll {count}", file.display())));

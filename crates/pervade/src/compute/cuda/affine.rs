@@ -6,7 +6,7 @@ mod late;
 pub(super) use hopper::SHARED as HOPPER_SHARED;
 pub(super) use late::{Late, SHARED as WEIGHTS_SHARED};
 
-use super::driver::{Arg, Kernel, Launch};
+use super::driver::{Arg, Kernel, Lane, Launch};
 use super::{Activation, AdamStep, Affine, Cuda, CudaBuffer, M, Params, Result, inverse_root, step_size};
 
 /// What follows the product; the numbers are those of `kernels/product.cu`.
@@ -144,7 +144,7 @@ impl Cuda {
     /// A op(B), where B is weights: [K, N], or [N, K] if `transposed`.
     fn rows_by_weights(&self, transposed: bool, p: &mut Product, restarts: usize) -> Result<()> {
         p.note_width();
-        self.settle_late(|late| late.updates(p.b))?;
+        self.settle(|weights| weights == p.b)?;
         if p.inner <= THIN_INNER && !transposed {
             return self.driver.launch(THIN.launch(THIN.grid(p, restarts)), &[Arg::of(&*p)]);
         }
@@ -155,28 +155,28 @@ impl Cuda {
             let shape = small(SHARED_K[usize::from(transposed)]);
             let (x, y, z) = shape.grid(p, restarts);
             let launch = shape.launch((x * n_shares, y, z));
-            return self.driver.launch_cluster(launch, n_shares, false, &[Arg::of(&*p)]);
+            return self.driver.launch_cluster(launch, n_shares, &[Arg::of(&*p)]);
         }
-        self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, false)
+        self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, Lane::Main)
     }
 
-    /// Blocks that share out k, where there are few tiles and much of k.
+    /// Blocks that share out k, where there are few tiles and much of k. They are two a multiprocessor, or three where
+    /// two would be too few to share it out at all.
     fn shares_of_k(&self, p: &Product, restarts: usize) -> Option<u32> {
         let (x, y, z) = small(SHARED_K[0]).grid(p, restarts);
-        let n_tiles = x * y * z;
-        let room = 2 * self.driver.n_processors() / n_tiles.max(1);
-        let n_shares = room.min(p.inner.div_ceil(64) / LEAST_STEPS_EACH).min(MOST_SHARES);
-        (self.driver.is_hopper() && n_shares >= LEAST_SHARES).then_some(n_shares)
+        let most = MOST_SHARES.min(p.inner.div_ceil(64) / LEAST_STEPS_EACH);
+        let n_shares = |each: u32| most.min(each * self.driver.n_processors() / (x * y * z).max(1));
+        [2, 3].map(n_shares).into_iter().find(|&n| self.driver.is_hopper() && n >= LEAST_SHARES)
     }
 
-    fn product(&self, family: Family, p: &mut Product, restarts: usize, beside: bool) -> Result<()> {
+    fn product(&self, family: Family, p: &mut Product, restarts: usize, lane: Lane) -> Result<()> {
         p.note_width();
         let (x, y, z) = family[1].grid(p, restarts);
         // Large tiles read less; small ones give every multiprocessor something to do, if there is enough
         // of k to share out.
         let large = 10 * x * y * z >= 9 * self.driver.n_processors() || p.inner <= 64;
         let shape = family[usize::from(large)];
-        self.driver.launch_on(beside, shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)])
+        self.driver.launch_on(lane, shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)])
     }
 
     /// y = activation(x W + b).
@@ -265,11 +265,11 @@ impl Cuda {
         if self.leave_for_later(&mut p, x.restarts)? {
             return Ok(());
         }
-        let beside = self.fork()?;
+        let lane = self.fork(p.c)?;
         if p.rows <= THIN_INNER && p.inner <= THIN_BATCH {
             let launch = THIN_WEIGHTS.launch(THIN_WEIGHTS.grid(&p, x.restarts));
-            return self.driver.launch_on(beside, launch, &[Arg::of(&p)]);
+            return self.driver.launch_on(lane, launch, &[Arg::of(&p)]);
         }
-        self.product(TRANSPOSED_A, &mut p, x.restarts, beside)
+        self.product(TRANSPOSED_A, &mut p, x.restarts, lane)
     }
 }

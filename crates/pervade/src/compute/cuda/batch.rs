@@ -130,7 +130,7 @@ impl Cuda {
 
     pub(super) fn gather_rows(&self, rows: &CudaRows, pick: Pick<'_>, batch: &mut CudaBatch) -> Result<()> {
         let x = &batch.x;
-        self.settle_late(|_| true)?;
+        self.settle(|_| true)?;
         let mut recorded = self.state();
         let (ids, stride, clock, first) = match (pick, &mut *recorded) {
             (Pick::Range { first }, _) => (0, 0, 0, first as u64),

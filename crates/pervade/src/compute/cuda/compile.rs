@@ -16,6 +16,7 @@ use crate::{Error, Result};
 /// The sources, in the order in which they build on each other.
 const SOURCES: [(&str, &str); 17] = [
     ("common.cu", include_str!("kernels/common.cu")),
+    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("heads.cu", include_str!("kernels/heads.cu")),
     ("images.cu", include_str!("kernels/images.cu")),
@@ -25,7 +26,6 @@ const SOURCES: [(&str, &str); 17] = [
     ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
     ("codes.cu", include_str!("kernels/codes.cu")),
     ("sticks.cu", include_str!("kernels/sticks.cu")),
-    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
     ("product.cu", include_str!("kernels/product.cu")),
     ("thin.cu", include_str!("kernels/thin.cu")),
     ("hopper.cu", include_str!("kernels/hopper.cu")),

@@ -1,20 +1,21 @@
 //! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
 
-mod cluster;
+mod launch;
+mod map;
 
-use std::ffi::c_void;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, CudaView, CudaViewMut,
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
 
-pub(super) use cluster::{Map, Mapped};
+use launch::WEIGHT_LANES;
+pub(super) use launch::{Arg, Lane, Launch};
+pub(super) use map::{Map, Mapped};
 
 use super::Precision;
 use super::affine::{HOPPER_SHARED, WEIGHTS_SHARED};
@@ -66,58 +67,6 @@ impl Keys {
         }
         Self { words }
     }
-}
-
-/// One argument of a kernel: a number, an address, or a struct passed by value.
-pub(super) enum Arg<'a> {
-    Number(u64),
-    Struct(*const c_void, std::marker::PhantomData<&'a ()>),
-}
-
-impl<'a> Arg<'a> {
-    /// A struct with C's layout, copied when the kernel is launched.
-    pub(super) fn of<T>(value: &'a T) -> Self {
-        Arg::Struct(std::ptr::from_ref(value).cast(), std::marker::PhantomData)
-    }
-}
-
-impl From<u64> for Arg<'_> {
-    fn from(x: u64) -> Self {
-        Arg::Number(x)
-    }
-}
-
-impl From<u32> for Arg<'_> {
-    fn from(x: u32) -> Self {
-        Arg::Number(u64::from(x))
-    }
-}
-
-impl From<bool> for Arg<'_> {
-    fn from(x: bool) -> Self {
-        Arg::Number(u64::from(x))
-    }
-}
-
-impl From<f32> for Arg<'_> {
-    fn from(x: f32) -> Self {
-        Arg::Number(u64::from(x.to_bits()))
-    }
-}
-
-impl From<usize> for Arg<'_> {
-    /// Sizes are 32 bits wide in the kernels unless they are passed as `u64`.
-    fn from(x: usize) -> Self {
-        Arg::Number(x as u64)
-    }
-}
-
-/// A kernel's name, grid, threads a block and shared memory in bytes.
-pub(super) struct Launch {
-    pub(super) kernel: Kernel,
-    pub(super) grid: (u32, u32, u32),
-    pub(super) threads: u32,
-    pub(super) shared: u32,
 }
 
 macro_rules! kernels {
@@ -183,9 +132,6 @@ kernels! {
     Neighbours = "neighbours",
 }
 
-/// Arguments that a kernel has at the most.
-const MOST_ARGUMENTS: usize = 20;
-
 /// Shared memory that a kernel may ask for: more than it gets unasked.
 pub(super) const MOST_SHARED: u32 = 96 * 1024;
 
@@ -193,7 +139,8 @@ pub(super) const MOST_SHARED: u32 = 96 * 1024;
 pub(super) struct Driver {
     context: Arc<CudaContext>,
     main: Arc<CudaStream>,
-    side: Arc<CudaStream>,
+    prior: Arc<CudaStream>,
+    weights: [Arc<CudaStream>; WEIGHT_LANES],
     event: CudaEvent,
     sampled: CudaEvent,
     prior_done: CudaEvent,
@@ -222,8 +169,8 @@ impl Driver {
         // SAFETY: all work goes through two streams whose order this module sees to itself.
         unsafe { context.disable_event_tracking() };
         let of = |result| move |e| failed(result, e);
-        let main = context.new_stream().map_err(of("make a stream"))?;
-        let side = context.new_stream().map_err(of("make a stream"))?;
+        let stream = || context.new_stream().map_err(of("make a stream"));
+        let (main, prior, weights) = (stream()?, stream()?, [stream()?, stream()?, stream()?]);
         let event = || context.new_event(None).map_err(of("make an event"));
         let (event, sampled, prior_done) = (event()?, event()?, event()?);
         let capability = context.compute_capability().map_err(of("ask for the device's kind"))?;
@@ -254,7 +201,8 @@ impl Driver {
         Ok(Self {
             context,
             main,
-            side,
+            prior,
+            weights,
             event,
             sampled,
             prior_done,
@@ -267,6 +215,11 @@ impl Driver {
             recording: AtomicBool::new(false),
             waits: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the kernels were compiled for Hopper with all that is its own.
+    pub(super) fn is_hopper(&self) -> bool {
+        self.capability == (9, 0)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -361,30 +314,6 @@ impl Driver {
         self.main.synchronize().map_err(|e| failed("wait for the device", e))
     }
 
-    pub(super) fn launch(&self, launch: Launch, args: &[Arg]) -> Result<()> {
-        self.launch_on(false, launch, args)
-    }
-
-    /// The same on the second stream if `beside`.
-    pub(super) fn launch_on(&self, beside: bool, launch: Launch, args: &[Arg]) -> Result<()> {
-        let stream = if beside { &self.side } else { &self.main };
-        if !beside {
-            // This one waits for all before it; who follows it early is late enough.
-            self.waits.store(false, Ordering::Relaxed);
-        }
-        let mut pointers = pointers(args);
-        let function = self.functions[launch.kernel as usize].cu_function();
-        let threads = (launch.threads, 1, 1);
-        self.context.bind_to_thread().map_err(|e| failed("use the device", e))?;
-        // SAFETY: the arguments are those of the kernel in number, order and size (each call stands beside
-        // its kernel's parameters in the tests of every operation); addresses come from live buffers that
-        // hold what the kernel reads and writes, by the checks of the callers.
-        unsafe {
-            launch_kernel(function, launch.grid, threads, launch.shared, stream.cu_stream(), &mut pointers)
-        }
-        .map_err(|e| failed(NAMES[launch.kernel as usize], e))
-    }
-
     pub(super) fn set_clocks(&self, clocks: impl ExactSizeIterator<Item = Clock>) -> Result<()> {
         let mut now = [Clock::default(); MOST_STEPS];
         let threads = clocks.len() as u32;
@@ -395,11 +324,11 @@ impl Driver {
         self.launch(launch, &[self.clocks.into(), Arg::of(&now)])
     }
 
-    /// Work on the second stream from here on waits for what the first one was given so far.
-    pub(super) fn side_after_main(&self) -> Result<()> {
+    /// Work on the lane from here on waits for what the first one was given so far.
+    pub(super) fn beside_after_main(&self, lane: Lane) -> Result<()> {
         self.event
             .record(&self.main)
-            .and_then(|()| self.side.wait(&self.event))
+            .and_then(|()| self.stream(lane).wait(&self.event))
             .map_err(|e| failed("fork", e))
     }
 
@@ -408,24 +337,31 @@ impl Driver {
         self.sampled.record(&self.main).map_err(|e| failed("mark", e))
     }
 
-    pub(super) fn side_after_sampled(&self) -> Result<()> {
-        self.side.wait(&self.sampled).map_err(|e| failed("fork", e))
+    pub(super) fn prior_after_sampled(&self) -> Result<()> {
+        self.prior.wait(&self.sampled).map_err(|e| failed("fork", e))
     }
 
     /// The prior's gradients are there.
     pub(super) fn mark_prior_done(&self) -> Result<()> {
-        self.prior_done.record(&self.side).map_err(|e| failed("mark", e))
+        self.prior_done.record(&self.prior).map_err(|e| failed("mark", e))
     }
 
     pub(super) fn main_after_prior(&self) -> Result<()> {
+        self.next_not_early();
         self.main.wait(&self.prior_done).map_err(|e| failed("join", e))
     }
 
-    pub(super) fn main_after_side(&self) -> Result<()> {
-        self.event
-            .record(&self.side)
-            .and_then(|()| self.main.wait(&self.event))
-            .map_err(|e| failed("join", e))
+    /// What follows waits for the prior's lane, if `prior`, and for the first `n_layers` of the weights'.
+    pub(super) fn main_after_beside(&self, prior: bool, n_layers: usize) -> Result<()> {
+        self.next_not_early();
+        let lanes = prior.then_some(Lane::Prior).into_iter();
+        for lane in lanes.chain((0..n_layers.min(WEIGHT_LANES)).map(Lane::Weights)) {
+            self.event
+                .record(self.stream(lane))
+                .and_then(|()| self.main.wait(&self.event))
+                .map_err(|e| failed("join", e))?;
+        }
+        Ok(())
     }
 
     pub(super) fn begin_recording(&self) -> Result<()> {
@@ -449,18 +385,6 @@ impl Driver {
     pub(super) fn replay(graph: &CudaGraph) -> Result<()> {
         graph.launch().map_err(|e| failed("replay a step", e))
     }
-}
-
-/// Where each argument lies.
-fn pointers(args: &[Arg]) -> [*mut c_void; MOST_ARGUMENTS] {
-    let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
-    for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
-        *pointer = match arg {
-            Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
-            Arg::Struct(at, _) => at.cast_mut(),
-        };
-    }
-    pointers
 }
 
 fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {

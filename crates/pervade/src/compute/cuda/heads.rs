@@ -136,6 +136,8 @@ impl Cuda {
         if range.is_empty() || step.learning_rate == 0.0 {
             return Ok(());
         }
+        let gradients = [range.start, range.end].map(|at| params.gradients.address(at));
+        self.settle(|at| (gradients[0]..gradients[1]).contains(&at))?;
         let (clock, _) = self.clock();
         let launch = Launch {
             kernel: Kernel::Adam,
@@ -155,6 +157,9 @@ impl Cuda {
             step.epsilon.into(),
             params.beta1.into(),
         ];
-        self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())
+        self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())?;
+        // These may be weights.
+        self.driver.next_not_early();
+        Ok(())
     }
 }

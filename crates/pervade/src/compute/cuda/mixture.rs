@@ -1,6 +1,6 @@
 //! The mixture prior's kernels.
 
-use super::driver::{Arg, Kernel, Launch, MOST_SHARED};
+use super::driver::{Arg, Kernel, Lane, Launch, MOST_SHARED};
 use super::{Cuda, CudaBuffer, CudaSums, Device, Gamma, M, MixtureSlots, Params, Result, blocks};
 use crate::Error;
 
@@ -39,7 +39,7 @@ impl Cuda {
         self.zeros(scratch_len(restarts, n_rows, n_places, slots))
     }
 
-    fn tables(&self, params: &Params<CudaBuffer>, slots: MixtureSlots, to: u64, beside: bool) -> Result<()> {
+    fn tables(&self, params: &Params<CudaBuffer>, slots: MixtureSlots, to: u64, lane: Lane) -> Result<()> {
         let launch = Launch {
             kernel: Kernel::PriorTables,
             grid: (params.restarts as u32, 1, 1),
@@ -55,7 +55,7 @@ impl Cuda {
             slots.n_latents().into(),
             Arg::from(to),
         ];
-        self.driver.launch_on(beside, launch, &args)
+        self.driver.launch_on(lane, launch, &args)
     }
 
     pub(super) fn log_joints(
@@ -67,7 +67,7 @@ impl Cuda {
         out: &mut M,
     ) -> Result<()> {
         let tables = self.zeros(params.restarts * tables_len(slots))?;
-        self.tables(params, slots, tables.at, false)?;
+        self.tables(params, slots, tables.at, Lane::Main)?;
         let launch = Launch {
             kernel: Kernel::LogJoint,
             grid: (blocks(head.rows * slots.n_components(), THREADS), params.restarts as u32, 1),
@@ -100,7 +100,7 @@ impl Cuda {
         d_head: &mut M,
         dz: &mut M,
         sums: &mut CudaSums,
-        beside: bool,
+        lane: Lane,
     ) -> Result<()> {
         let (r, b, places) = (params.restarts, head.rows, z.rows);
         let (c, j) = (slots.n_components(), slots.n_latents());
@@ -109,7 +109,7 @@ impl Cuda {
         let tables = scratch.address(0);
         let weights = scratch.address(r * tables_len(slots));
         let weights_z = scratch.address(r * (tables_len(slots) + b * c));
-        self.tables(params, slots, tables, beside)?;
+        self.tables(params, slots, tables, lane)?;
         let exact = gamma == Gamma::Exact;
         let sizes = || [b, places, c, j].map(Arg::from).into_iter().chain([Arg::from(exact)]);
         let grid = |n: usize| (n as u32, r as u32, 1);
@@ -131,7 +131,7 @@ impl Cuda {
         let threads = (c as u32).next_multiple_of(32).min(THREADS);
         let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads, shared };
         self.driver.launch_on(
-            beside,
+            lane,
             launch,
             &rows.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>(),
         )?;
@@ -150,7 +150,7 @@ impl Cuda {
         ];
         let launch = Launch { kernel: Kernel::PriorGradients, grid: grid(c), threads: THREADS, shared: 0 };
         self.driver.launch_on(
-            beside,
+            lane,
             launch,
             &gradients.map(Arg::from).into_iter().chain(sizes()).collect::<Vec<_>>(),
         )

@@ -31,7 +31,7 @@ pub use compile::{compile_image, kept_image};
 pub use points::CudaPoints;
 pub use recording::CudaRecording;
 
-use self::driver::{Driver, Keys};
+use self::driver::{Driver, Keys, Lane};
 use self::recording::{Recorded, Shuffle};
 use super::*;
 
@@ -49,7 +49,7 @@ pub enum Precision {
 pub struct Cuda {
     driver: Driver,
     precision: Precision,
-    /// The step that is being recorded, and whether the second stream has a part in it.
+    /// The step that is being recorded, and what of it runs beside the chain.
     recorded: Mutex<Option<Recorded>>,
 }
 
@@ -312,9 +312,9 @@ impl Device for Cuda {
         sums: &mut CudaSums,
     ) -> Result<()> {
         // The prior needs nothing of the decoder: within a recorded step both run side by side.
-        let beside = self.fork_prior()?;
-        self.prior_terms(gamma, params, mixture, head, z, scratch, d_head, dz, sums, beside)?;
-        if beside { self.driver.mark_prior_done() } else { Ok(()) }
+        let lane = self.fork_prior()?;
+        self.prior_terms(gamma, params, mixture, head, z, scratch, d_head, dz, sums, lane)?;
+        if lane == Lane::Prior { self.driver.mark_prior_done() } else { Ok(()) }
     }
 
     fn log_joint(

@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 
 use cudarc::driver::CudaGraph;
 
-use super::driver::{Clock, Driver, Keys};
+use super::driver::{Clock, Driver, Keys, Lane};
 use super::{Cuda, CudaBuffer, MOST_STEPS, Params, Result, Tick, affine};
 
 /// A step that is being recorded.
@@ -13,9 +13,12 @@ pub(super) struct Recorded {
     pub(super) tick: Tick,
     /// Its place among those that are replayed at once.
     pub(super) place: usize,
-    pub(super) forked: bool,
-    /// The prior is at work on the second stream.
+    /// Where the weights lie, or their gradients, that were given to lanes beside the first.
+    pub(super) beside: Vec<u64>,
+    /// The prior was given to its lane.
     pub(super) prior_beside: bool,
+    /// What follows has not waited for its gradients yet.
+    pub(super) prior_awaited: bool,
     pub(super) shuffles: Vec<Shuffle>,
     /// Weight gradients of its end.
     pub(super) late: affine::Late,
@@ -55,34 +58,49 @@ impl Cuda {
         }
     }
 
-    /// Lets what follows on the second stream run beside the first, from this point of the step on. Only
-    /// while a step is recorded: its end brings both together again.
-    pub(super) fn fork(&self) -> Result<bool> {
+    /// A lane for the step of the weights at this address, from this point on; the same for the same weights. Only while a
+    /// step is recorded: its end brings all lanes together again.
+    pub(super) fn fork(&self, weights: u64) -> Result<Lane> {
         let mut recorded = self.state();
-        let Some(recorded) = &mut *recorded else { return Ok(false) };
-        recorded.forked = true;
-        self.driver.side_after_main()?;
-        Ok(true)
+        let Some(recorded) = &mut *recorded else { return Ok(Lane::Main) };
+        let known = recorded.beside.iter().position(|&at| at == weights);
+        let layer = known.unwrap_or(recorded.beside.len());
+        if known.is_none() {
+            recorded.beside.push(weights);
+        }
+        self.driver.beside_after_main(Lane::Weights(layer))?;
+        Ok(Lane::Weights(layer))
     }
 
-    /// Lets the prior run on the second stream from the moment the latents were there.
-    pub(super) fn fork_prior(&self) -> Result<bool> {
+    /// Lets the prior run on its lane from the moment the latents were there.
+    pub(super) fn fork_prior(&self) -> Result<Lane> {
         let mut recorded = self.state();
-        let Some(recorded) = &mut *recorded else { return Ok(false) };
-        (recorded.forked, recorded.prior_beside) = (true, true);
-        self.driver.side_after_sampled()?;
-        Ok(true)
+        let Some(recorded) = &mut *recorded else { return Ok(Lane::Main) };
+        (recorded.prior_beside, recorded.prior_awaited) = (true, true);
+        self.driver.prior_after_sampled()?;
+        Ok(Lane::Prior)
     }
 
     /// What follows needs the prior's gradients.
     pub(super) fn join_prior(&self) -> Result<()> {
         let mut recorded = self.state();
-        let pending = recorded.as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.prior_beside));
+        let pending = recorded.as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.prior_awaited));
         if pending { self.driver.main_after_prior() } else { Ok(()) }
     }
 
-    /// The step's end: what it left for later, and both streams together again.
-    fn end_step(&self) -> Result<()> {
+    /// Lets what follows wait for all that the step has begun or left for later, if there are weights (or gradients) of
+    /// which `concerns` is true among it: a second way through a layer sees its new weights, and may overwrite what the
+    /// first one left.
+    pub(super) fn settle(&self, concerns: impl Fn(u64) -> bool) -> Result<()> {
+        // In a statement of its own: the lock is free again after it.
+        let settles = self.state().as_ref().is_some_and(|recorded| {
+            recorded.beside.iter().copied().chain(recorded.late.weights()).any(concerns)
+        });
+        if settles { self.finish_begun() } else { Ok(()) }
+    }
+
+    /// Launches what was left for later, and brings all lanes together.
+    fn finish_begun(&self) -> Result<()> {
         self.launch_late()?;
         self.join()?;
         // Weights are new.
@@ -91,8 +109,11 @@ impl Cuda {
     }
 
     fn join(&self) -> Result<()> {
-        let forked = self.state().as_mut().is_some_and(|recorded| std::mem::take(&mut recorded.forked));
-        if forked { self.driver.main_after_side() } else { Ok(()) }
+        let mut recorded = self.state();
+        let Some(recorded) = &mut *recorded else { return Ok(()) };
+        let prior = std::mem::take(&mut recorded.prior_beside);
+        let n_layers = std::mem::take(&mut recorded.beside).len();
+        if prior || n_layers > 0 { self.driver.main_after_beside(prior, n_layers) } else { Ok(()) }
     }
 
     /// Steps one after the other as one graph, each with a clock of its own.
@@ -109,7 +130,7 @@ impl Cuda {
                 (recorded.place, recorded.tick) = (place, *tick);
             }
             body(params, tick)?;
-            self.end_step()
+            self.finish_begun()
         });
         // Joined and ended in any case: a stream left recording would refuse all other work.
         let joined = self.join();

@@ -59,6 +59,6 @@ impl Cuda {
             threads: THREADS,
             shared: SHARED,
         };
-        self.driver.launch_cluster(launch, n_blocks, true, &[Arg::of(p), Arg::of(&rows), Arg::of(&weights)])
+        self.driver.launch_cluster(launch, n_blocks, &[Arg::of(p), Arg::of(&rows), Arg::of(&weights)])
     }
 }

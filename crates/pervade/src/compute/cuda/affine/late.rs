@@ -4,7 +4,7 @@
 //! Beside the chain of input gradients they would only take turns with it: with many restarts each kernel fills
 //! the device.
 
-use super::super::driver::{Arg, Driver, Kernel, Launch, Map, Mapped};
+use super::super::driver::{Arg, Driver, Kernel, Lane, Launch, Map, Mapped};
 use super::{Cuda, Epilogue, Product, Result};
 
 /// Rows of a batch at the most, and the sides of a tile.
@@ -29,9 +29,14 @@ pub(in super::super) struct Late {
 }
 
 impl Late {
-    /// Whether a step of the weights at this address is among them.
-    pub(super) fn updates(&self, weights: u64) -> bool {
-        self.products.iter().any(|p| p.c == weights)
+    /// Whether there are some of another number of restarts.
+    fn is_of_others(&self, restarts: usize) -> bool {
+        !self.products.is_empty() && self.restarts != restarts
+    }
+
+    /// Where the weights lie that they change.
+    pub(in super::super) fn weights(&self) -> impl Iterator<Item = u64> {
+        self.products.iter().map(|p| p.c)
     }
 }
 
@@ -119,26 +124,13 @@ impl Cuda {
         if !fits || restarts < LEAST_RESTARTS || self.state().is_none() {
             return Ok(false);
         }
-        self.settle_late(|late| late.restarts != restarts || late.updates(p.c))?;
+        let of_others = self.state().as_ref().is_some_and(|recorded| recorded.late.is_of_others(restarts));
+        self.settle(|weights| weights == p.c || of_others)?;
         if let Some(recorded) = &mut *self.state() {
             recorded.late.restarts = restarts;
             recorded.late.products.push(*p);
         }
         Ok(true)
-    }
-
-    /// Launches what was left for later, if there is any of which `must_go_first` is true, and lets what follows wait
-    /// for it: a second way through a layer sees its new weights, and may overwrite what the first one left.
-    pub(in super::super) fn settle_late(&self, must_go_first: impl FnOnce(&Late) -> bool) -> Result<()> {
-        let pending = |late: &Late| !late.products.is_empty() && must_go_first(late);
-        // In a statement of its own: the lock is free again after it.
-        let settles = self.state().as_ref().is_some_and(|recorded| pending(&recorded.late));
-        if settles {
-            self.launch_late()?;
-            self.driver.main_after_side()?;
-            self.driver.next_not_early();
-        }
-        Ok(())
     }
 
     /// Launches what was left for later.
@@ -150,8 +142,8 @@ impl Cuda {
         if let Some((_, others)) = late.products.split_last_mut() {
             others.reverse();
         }
-        // On both streams in turn: where one launch's last blocks leave room, the next one's begin.
-        let forked = !late.products.is_empty() && self.fork()?;
+        // On two lanes in turn: where one launch's last blocks leave room, the next one's begin.
+        let second = late.products.get(MOST_LAYERS).map_or(Ok(Lane::Main), |p| self.fork(p.c))?;
         for (i, products) in late.products.chunks(MOST_LAYERS).enumerate() {
             let layers = Updates::new(products, late.restarts)?;
             let launch = Launch {
@@ -160,7 +152,8 @@ impl Cuda {
                 threads: THREADS,
                 shared: SHARED,
             };
-            self.driver.launch_on(forked && i % 2 == 1, launch, &[Arg::of(&layers)])?;
+            let lane = if i % 2 == 1 { second } else { Lane::Main };
+            self.driver.launch_on(lane, launch, &[Arg::of(&layers)])?;
         }
         Ok(())
     }

@@ -144,11 +144,11 @@ __device__ __forceinline__ void show_cluster() {
 #endif
 }
 
-// The kernel may start before the one that makes its rows has ended, and lets the next one do the same. What that
-// one wrote is there when this returns.
+// A kernel may start before the one that makes its rows has ended. What that one wrote is there when this returns, and
+// the next kernel may start in turn: not before, or whole chains of waiting kernels would take the room of those beside.
 __device__ __forceinline__ void after_previous() {
 #if HOPPER
-    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

@@ -3,6 +3,7 @@
 // z = mu + sigma eps; sample l of row i is row l B + i. One thread for four columns.
 extern "C" __global__ void sample_latents(Keys keys, int noisy, const Clock *clock, u64 draw, const float *head, float *z,
                                           u32 b, u32 places, u32 j) {
+    after_previous();
     u32 quads = (j + 3) / 4, restart = blockIdx.y;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= places * quads) return;
@@ -29,6 +30,7 @@ extern "C" __global__ void sample_latents(Keys keys, int noisy, const Clock *clo
 // in two parts.
 extern "C" __global__ void sample_latents_backward(const float *head, const float *z, const float *dz,
                                                    const float *dz_too, float *d_head, u32 b, u32 places, u32 j) {
+    after_previous();
     u32 restart = blockIdx.y, index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= b * j) return;
     u32 i = index / j, column = index % j;
@@ -47,6 +49,7 @@ extern "C" __global__ void sample_latents_backward(const float *head, const floa
 
 extern "C" __global__ void dropout(Keys keys, const Clock *clock, u64 draw, u32 threshold, float keep, const float *x,
                                    float *y, u32 rows, u32 columns) {
+    after_previous();
     u32 quads = (columns + 3) / 4, restart = blockIdx.y;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= rows * quads) return;
@@ -105,6 +108,7 @@ __device__ __forceinline__ float explain(u32 kind, float variance, const float *
 // (else null) samples count by them instead of by 1 / L, and their gradient is added to.
 extern "C" __global__ void likelihood(Families families, const float *x, const float *shares, float *d_shares,
                                       float *output, double *sums, u32 b, u32 places, u32 d, u32 width) {
+    after_previous();
     u32 place = blockIdx.x, restart = blockIdx.y;
     const float *target = x + ((u64)restart * b + place % b) * d;
     float *out = output + ((u64)restart * places + place) * width;

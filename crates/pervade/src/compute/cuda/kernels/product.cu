@@ -313,11 +313,15 @@ struct Tile {
         float sums[MI][NI][4] = {};
         bool sums_columns = TA && p.sums && blockIdx.y == 0 && threadIdx.x < BN;
         float column_sum = 0.0f;
+        // Weights were there before the step began.
+        if (!TA && n_steps > 0) b.next(base + A_LEN * 4, p.b_ld, 0, inner, BK);
+        // Only what runs on the first stream starts early, and waiting takes a microsecond.
+        if (!TA) after_previous();
 #pragma unroll
         for (u32 s = 0; s < STAGES - 1; s++) {
             if (s < n_steps) {
                 a.next(base + s * STAGE * 4, p.a_ld, s * BK, inner, BK);
-                b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
+                if (TA || s > 0) b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
             }
             asm volatile("cp.async.commit_group;");
         }

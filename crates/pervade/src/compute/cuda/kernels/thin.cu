@@ -14,6 +14,7 @@ extern "C" __global__ __launch_bounds__(THIN_COLUMNS) void thin(Product p) {
     float w[THIN_K];
 #pragma unroll
     for (u32 k = 0; k < THIN_K; k++) w[k] = inside && k < p.inner ? b[(u64)k * p.b_ld] : 0.0f;
+    after_previous();
     for (u32 i = threadIdx.x; i < n_rows * THIN_K; i += THIN_COLUMNS) {
         u32 r = i / THIN_K, k = i % THIN_K;
         ((float *)rows[r])[k] = k < p.inner ? a[(u64)r * p.a_ld + k] : 0.0f;
