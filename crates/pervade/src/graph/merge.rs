@@ -120,10 +120,9 @@ pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
 /// What makes a pair the best one to merge.
 #[derive(Clone, Copy)]
 pub(super) enum Score {
-    /// The gain 2 (e_ij / t - a_i a_j / t^2), highest first (Newman, 2004).
+    /// [`modularity_gain`], highest first.
     Modularity { only_if_rising: bool },
-    /// The growth of the sum of squares n_i n_j / (n_i + n_j) |mean_i - mean_j|^2, lowest first
-    /// (Ward, 1963).
+    /// [`growth_of_squares`], lowest first.
     Ward,
 }
 
@@ -184,13 +183,12 @@ impl Merging {
     fn score(&self, score: Score, i: usize, j: usize) -> f64 {
         match score {
             Score::Modularity { .. } => {
-                let total = self.total_volume;
                 let edges = self.graph.edges[i * self.graph.n_parts + j];
-                2.0 * (edges / total - self.volumes[i] * self.volumes[j] / (total * total))
+                modularity_gain(edges, [i, j].map(|group| self.volumes[group]), self.total_volume)
             }
             Score::Ward => {
-                let weight = self.sizes[i] * self.sizes[j] / (self.sizes[i] + self.sizes[j]);
-                -weight * square_distance(&self.means, i, j, self.n_latent)
+                let means = [i, j].map(|group| row(&self.means, group, self.n_latent));
+                -growth_of_squares([i, j].map(|group| self.sizes[group]), means)
             }
         }
     }
@@ -218,7 +216,8 @@ impl Merging {
         let volumes = parts.graph.volumes();
         let touched: Vec<usize> = (0..volumes.len()).filter(|&part| volumes[part] > 0.0).collect();
         let nearest = |part: usize| {
-            let distance = |&other: &usize| square_distance(&parts.means, part, other, parts.n_latent);
+            let mean = |part: usize| row(&parts.means, part, parts.n_latent);
+            let distance = |&other: &usize| square_distance(mean(part), mean(other));
             *touched.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).expect("a part with edges")
         };
         let stands_for = |part: usize| if volumes[part] > 0.0 { part } else { nearest(part) };
@@ -226,10 +225,22 @@ impl Merging {
     }
 }
 
-/// Squared distance of two rows of a table with `n_columns` columns.
-fn square_distance(table: &[f64], i: usize, j: usize, n_columns: usize) -> f64 {
-    let row = |i: usize| &table[i * n_columns..(i + 1) * n_columns];
-    row(i).iter().zip(row(j)).map(|(a, b)| (a - b).powi(2)).sum()
+/// What modularity gains when two groups become one: 2 (e_ij / t - a_i a_j / t^2) (Newman, 2004).
+pub(super) fn modularity_gain(edges_between: f64, volumes: [f64; 2], total_volume: f64) -> f64 {
+    2.0 * (edges_between / total_volume - volumes[0] * volumes[1] / (total_volume * total_volume))
+}
+
+/// What the sum of squares grows by: n_i n_j / (n_i + n_j) |mean_i - mean_j|^2 (Ward, 1963).
+pub(super) fn growth_of_squares(sizes: [f64; 2], means: [&[f64]; 2]) -> f64 {
+    sizes[0] * sizes[1] / (sizes[0] + sizes[1]) * square_distance(means[0], means[1])
+}
+
+fn square_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
+}
+
+fn row(table: &[f64], i: usize, n_columns: usize) -> &[f64] {
+    &table[i * n_columns..(i + 1) * n_columns]
 }
 
 /// Renumbers groups from zero by falling number of rows; of equals the one with the first part.

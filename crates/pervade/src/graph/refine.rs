@@ -1,6 +1,6 @@
 //! Second thoughts about a grouping: merging is greedy, and an early merge can turn out wrong.
 
-use super::merge::{Grouping, Merging, Parts, Score, numbered_by_size};
+use super::merge::{Grouping, Merging, Parts, Score, growth_of_squares, modularity_gain, numbered_by_size};
 
 /// Rounds at the most; each is a gain, and a handful is enough.
 const ROUNDS: usize = 50;
@@ -63,28 +63,27 @@ impl<'p> Refining<'p> {
 
     /// What the criterion gains when two sets become one group.
     fn gain_of_joining(&self, a: &[usize], b: &[usize]) -> f64 {
-        if self.by_ward { -self.growth_of_squares(a, b) } else { self.gain_of_modularity(a, b) }
-    }
-
-    /// n_a n_b / (n_a + n_b) |mean_a - mean_b|^2 (Ward, 1963).
-    fn growth_of_squares(&self, a: &[usize], b: &[usize]) -> f64 {
-        let size = |set: &[usize]| set.iter().map(|&i| self.parts.sizes[i]).sum::<f64>();
-        let (n_latent, [size_a, size_b]) = (self.parts.n_latent, [size(a), size(b)]);
-        let sum = |set: &[usize], column: usize| -> f64 {
-            set.iter().map(|&i| self.parts.sizes[i] * self.parts.means[i * n_latent + column]).sum()
-        };
-        let difference = |column: usize| sum(a, column) / size_a - sum(b, column) / size_b;
-        let distance: f64 = (0..n_latent).map(|column| difference(column).powi(2)).sum();
-        size_a * size_b / (size_a + size_b) * distance
-    }
-
-    /// From the edges and volumes between the sets.
-    fn gain_of_modularity(&self, a: &[usize], b: &[usize]) -> f64 {
+        if self.by_ward {
+            let [mean_a, mean_b] = [a, b].map(|set| self.mean(set));
+            return -growth_of_squares([a, b].map(|set| self.size(set)), [&mean_a, &mean_b]);
+        }
         let n = self.parts.graph.n_parts;
         let row = |&i: &usize| b.iter().map(|&j| self.parts.graph.edges[i * n + j]).sum::<f64>();
         let volume = |set: &[usize]| set.iter().map(|&i| self.volumes[i]).sum::<f64>();
-        let edges: f64 = a.iter().map(row).sum();
-        2.0 * (edges / self.total - volume(a) * volume(b) / (self.total * self.total))
+        modularity_gain(a.iter().map(row).sum(), [a, b].map(volume), self.total)
+    }
+
+    fn size(&self, set: &[usize]) -> f64 {
+        set.iter().map(|&i| self.parts.sizes[i]).sum()
+    }
+
+    /// The mean of the rows of a set. `[J]`
+    fn mean(&self, set: &[usize]) -> Vec<f64> {
+        let (n_latent, size) = (self.parts.n_latent, self.size(set));
+        let sum = |column: usize| -> f64 {
+            set.iter().map(|&i| self.parts.sizes[i] * self.parts.means[i * n_latent + column]).sum()
+        };
+        (0..n_latent).map(|column| sum(column) / size).collect()
     }
 
     /// One sweep over the parts, each to its best group. True if one moved.
