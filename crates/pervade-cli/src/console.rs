@@ -1,5 +1,6 @@
 //! Talk goes to stderr, data to stdout; nothing here can panic on a closed pipe.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
@@ -32,7 +33,7 @@ impl Console {
 
     /// Talk that even a quiet run shows.
     pub(crate) fn always(text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", printable(text));
     }
 
     /// Whether stderr is a terminal that wants moving bars.
@@ -42,7 +43,7 @@ impl Console {
 
     /// The error and what to do about it; on stdout too where JSON is expected there.
     pub(crate) fn error(&self, error: &Error) {
-        // The library's advice to resume holds only where there is a checkpoint.
+        // The library's advice to resume holds only where a checkpoint was written.
         let moot = matches!(error, Error::Interrupted { .. }) && !interrupt::resumable();
         let hint = error.hint().filter(|_| !moot);
         Self::always(&format!("error: {error}"));
@@ -56,7 +57,11 @@ impl Console {
     /// The result: the JSON object if asked for, else the text (none where it is talk already).
     pub(crate) fn result(&self, value: &impl Serialize, text: &str) -> Result<()> {
         if !self.json {
-            return if text.is_empty() { Ok(()) } else { Self::data(|out| writeln!(out, "{text}")) };
+            return if text.is_empty() {
+                Ok(())
+            } else {
+                Self::data(|out| writeln!(out, "{}", printable(text)))
+            };
         }
         let object = serde_json::to_string(value).map_err(io::Error::other);
         Self::data(|out| writeln!(out, "{}", object?))
@@ -68,5 +73,33 @@ impl Console {
         write(&mut out)
             .and_then(|()| out.flush())
             .map_err(|e| Error::io("write", Path::new("standard output"), e))
+    }
+}
+
+/// The text with control characters written out: names in files and on the command line must not move the cursor,
+/// change colours, or make text read backwards.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(
+            printable("a\u{1b}[31mb\r\u{9b}\u{7}\u{202e}x"),
+            "a\\u{1b}[31mb\\u{d}\\u{9b}\\u{7}\\u{202e}x"
+        );
+        assert_eq!(printable("über\t1\n2 ± █"), "über\t1\n2 ± █");
     }
 }

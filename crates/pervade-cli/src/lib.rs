@@ -5,6 +5,7 @@ mod args;
 mod cache;
 mod commands;
 mod console;
+mod files;
 mod interrupt;
 mod methods;
 mod outputs;
@@ -15,7 +16,10 @@ mod settings;
 mod tables;
 mod words;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::{self, Write};
+use std::panic::AssertUnwindSafe;
 
 use clap::FromArgMatches;
 use pervade::{Error, Result};
@@ -37,35 +41,62 @@ enum Outcome {
 const DONE: u8 = 0;
 const CHECK_FAILED: u8 = 1;
 const COULD_NOT_RUN: u8 = 2;
-/// What shells report for a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// Runs the command with `args` (the first is the program's name) and returns its exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    interrupt::install();
     let args: Vec<OsString> = args.into_iter().collect();
     let parsed = args::command().try_get_matches_from(&args).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(message) => {
-            // Help and version are answers; everything else is a mistake in the command line.
-            let status = if message.use_stderr() { COULD_NOT_RUN } else { DONE };
-            let _ = message.print();
-            return status;
-        }
+        Err(message) => return answer(&message),
     };
     let console = Console::new(&cli.common);
-    match in_pool(&cli, || commands::run(&cli, &args, &console)) {
+    match without_panics(|| in_pool(&cli, || commands::run(&cli, &args, &console))) {
         Ok(Outcome::Done) => DONE,
         Ok(Outcome::CheckFailed(what)) => {
             Console::always(&format!("check failed: {what}"));
             CHECK_FAILED
         }
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => DONE,
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
             console.error(&error);
-            if matches!(error, Error::Interrupted { .. }) { INTERRUPTED } else { COULD_NOT_RUN }
+            if matches!(error, Error::Interrupted { .. }) { interrupt::status() } else { COULD_NOT_RUN }
         }
     }
+}
+
+/// Help and version are answers; everything else is a mistake in the command line.
+fn answer(message: &clap::Error) -> u8 {
+    if message.use_stderr() {
+        // In colour where the terminal has them, unless what was typed could use them against the reader.
+        let text = message.render().to_string();
+        match console::printable(&text) {
+            Cow::Borrowed(_) => drop(message.print()),
+            Cow::Owned(text) => Console::always(text.trim_end()),
+        }
+        return COULD_NOT_RUN;
+    }
+    match message.print().and_then(|()| io::stdout().flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Console::always(&format!("error: cannot write `standard output`: {e}"));
+            COULD_NOT_RUN
+        }
+        _ => DONE,
+    }
+}
+
+/// A panic is a mistake of ours: it becomes an error that says so, without a backtrace.
+fn without_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::set_hook(Box::new(|_| {}));
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|what| {
+        let text = what.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("no description");
+        Err(Error::Device {
+            problem: format!("this is a mistake in pervade itself: {text}"),
+            hint: "please report it with the command that you ran; nothing was half-written".to_string(),
+        })
+    })
 }
 
 /// Everything runs inside one pool of the asked-for number of threads.

@@ -4,9 +4,12 @@
 use std::fs::File;
 use std::io::{LineWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use pervade::Error;
 use pervade::config::CheckedSettings;
 use pervade::train::{Control, Event, Observer, Stage};
 use serde_json::{Value, json};
@@ -63,7 +66,8 @@ pub(crate) struct Progress<'c> {
     start: Option<usize>,
     stage: Option<Running>,
     bar: Option<ProgressBar>,
-    told_to_stop: bool,
+    /// Whether the last checkpoint of the run was written; none before the first.
+    saved: Option<bool>,
     spent: [Duration; 3],
 }
 
@@ -120,7 +124,7 @@ impl<'c> Progress<'c> {
             start: None,
             stage: None,
             bar: None,
-            told_to_stop: false,
+            saved: None,
             spent: [Duration::ZERO; 3],
         }
     }
@@ -221,20 +225,21 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// What it should do in the middle of one: with a checkpoint folder the epoch is finished first,
-    /// so that nothing of it is lost.
-    fn during_epoch(&mut self) -> Control {
-        if !interrupt::asked() {
-            return Control::Continue;
+    /// What it should do in the middle of one.
+    fn during_epoch() -> Control {
+        if interrupt::asked() { Control::Stop } else { Control::Continue }
+    }
+
+    /// Whether the checkpoint has the run as it stands.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.saved == Some(true)
+    }
+
+    fn not_saved(&mut self, error: &Error) {
+        self.last_save = Instant::now();
+        if self.saved.replace(false) != Some(false) {
+            self.say(&format!("warning: the checkpoint was not written: {error}; training goes on"));
         }
-        if self.plan.save_every.is_none() {
-            return Control::Stop;
-        }
-        if !self.told_to_stop {
-            self.told_to_stop = true;
-            self.say("stopping after this epoch to leave a checkpoint; Ctrl-C again stops at once");
-        }
-        Control::Continue
     }
 
     fn write_log(&mut self, event: &Event<'_>) {
@@ -263,13 +268,17 @@ enum Log {
 impl Log {
     fn write(&mut self, entry: &Value) -> std::io::Result<()> {
         if let Log::Planned(path) = self {
-            *self = Log::Open(LineWriter::new(File::create(path)?));
+            *self = Log::Open(LineWriter::new(pervade::files::create(path)?));
         }
         if let Log::Open(file) = self { writeln!(file, "{entry}") } else { Ok(()) }
     }
 }
 
 impl Observer for Progress<'_> {
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        interrupt::flag()
+    }
+
     fn event(&mut self, event: &Event<'_>) -> Control {
         self.write_log(event);
         match *event {
@@ -287,9 +296,9 @@ impl Observer for Progress<'_> {
                     self.last_move = Instant::now();
                     self.show(done);
                 }
-                return self.during_epoch();
+                return Self::during_epoch();
             }
-            Event::Working => return self.during_epoch(),
+            Event::Working => return Self::during_epoch(),
             Event::Pretrained(_, epoch) => {
                 self.epoch_ended(epoch.epoch, format!("loss {:.3}", epoch.loss));
                 return self.after_epoch();
@@ -307,7 +316,13 @@ impl Observer for Progress<'_> {
             }
             Event::StageEnded { .. } => self.end(true),
             Event::Remark(_, remark) => self.say(&format!("note: {remark}")),
-            Event::Saved => self.last_save = Instant::now(),
+            Event::Saved if self.plan.save_every.is_some() => {
+                self.last_save = Instant::now();
+                self.saved = Some(true);
+                interrupt::set_resumable();
+            }
+            Event::Saved => {}
+            Event::NotSaved(error) => self.not_saved(error),
         }
         Control::Continue
     }

@@ -22,7 +22,20 @@ fn start(mut command: Command) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    signal(child, "-INT");
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Waits until the log holds the word.
+fn wait_for(place: &Place, log: &str, word: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(place.path(log)).is_ok_and(|log| log.contains(word)) {
+        assert!(Instant::now() < deadline, "`{word}` never came");
+        sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
@@ -85,6 +98,103 @@ fn a_checkpoint_of_another_run_is_refused() {
     let ran = finish(command(&place, "m.pervade", &["--checkpoint", "kept", "--resume", "--seed", "1"]));
     assert!(ran.status == 2 && ran.stderr.contains("`seed` was 0, now 1"), "{}", ran.stderr);
     assert!(place.path("kept").exists(), "the checkpoint is still there");
+}
+
+/// A fit whose only epoch of each stage, and whose start of the mixture, take many seconds.
+fn slow(place: &Place, model: &str, more: &[&str]) -> Command {
+    let digits = digits();
+    let fit = ["fit", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--out", model];
+    let settings = [
+        "--hidden",
+        "400,400",
+        "--batch",
+        "3",
+        "--pretrain-batch",
+        "3",
+        "--pretrain-epochs",
+        "1",
+        "--epochs",
+        "1",
+    ];
+    place.command(&[&fit[..], &settings, more].concat())
+}
+
+#[test]
+fn every_signal_saves_in_the_middle_of_an_epoch() {
+    let place = Place::new();
+    finish(slow(&place, "whole.pervade", &[])).done();
+    for (name, status) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        let mut resume = &[][..];
+        for moment in [1, 2] {
+            let log = format!("log{name}{moment}.jsonl");
+            let child = start(slow(&place, "m.pervade", &[&["--log", &log], resume].concat()));
+            wait_for(&place, &log, "stage-started");
+            sleep(Duration::from_millis(400));
+            signal(&child, name);
+            let since = Instant::now();
+            let output = child.wait_with_output().unwrap();
+            let talk = String::from_utf8(output.stderr).unwrap();
+            assert!(since.elapsed() < Duration::from_secs(2), "{name} took {:?}", since.elapsed());
+            assert_eq!(output.status.code(), Some(status), "{talk}");
+            assert!(talk.contains("`--resume` continues"), "{talk}");
+            resume = &["--resume"];
+        }
+        finish(slow(&place, "m.pervade", &["--resume"])).done();
+        assert!(place.bytes("m.pervade") == place.bytes("whole.pervade"), "{name}: other bytes");
+    }
+}
+
+#[test]
+fn a_stop_while_the_mixture_starts_keeps_what_was_pretrained() {
+    let place = Place::new();
+    let more = ["--components", "600", "--mixture-starts", "20", "--hidden", "16", "--pretrain-epochs", "2"];
+    let fit = |model: &str, more: &[&str]| {
+        let digits = digits();
+        let fit = ["fit", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--epochs", "1"];
+        place.command(&[&fit[..], &["--out", model], more].concat())
+    };
+    finish(fit("whole.pervade", &more)).done();
+    let child = start(fit("m.pervade", &[&more[..], &["--log", "log.jsonl"]].concat()));
+    wait_for(&place, "log.jsonl", "\"stage\":\"mixture\"");
+    interrupt(&child);
+    let since = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(130) && talk.contains("`--resume` continues"), "{talk}");
+    finish(fit("m.pervade", &[&more[..], &["--resume", "--log", "again.jsonl"]].concat())).done();
+    let log = std::fs::read_to_string(place.path("again.jsonl")).unwrap();
+    assert!(!log.contains("pretrained"), "pretraining was kept: {log}");
+    assert!(place.bytes("m.pervade") == place.bytes("whole.pervade"), "other bytes");
+}
+
+#[test]
+fn a_signal_leaves_nothing_unfinished_where_nothing_is_trained() {
+    let place = Place::new();
+    place.fit_digits("m.pervade", &[]).done();
+    let many = ["generate", "m.pervade", "-n", "3000000", "--out", "g.csv"];
+    let child = start(place.command(&many));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !place.files().iter().any(|name| name.ends_with("pervade-tmp")) {
+        assert!(Instant::now() < deadline, "nothing was written");
+        sleep(Duration::from_millis(2));
+    }
+    signal(&child, "-TERM");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
+    assert_eq!(place.files(), ["m.pervade"]);
+}
+
+#[test]
+fn what_is_ignored_on_purpose_stays_ignored() {
+    let place = Place::new();
+    let fit = command(&place, "m.pervade", &["--log", "log.jsonl"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(fit.get_program()).args(fit.get_args()).current_dir(place.path(""));
+    let child = start(nohup);
+    wait_for(&place, "log.jsonl", "pretrained");
+    signal(&child, "-HUP");
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(place.path("m.pervade").exists());
 }
 
 #[test]

@@ -177,7 +177,7 @@ const PART: usize = 8192;
 /// depend on the rows beside it.
 fn for_each_part(
     data: &Dataset<'_>,
-    listener: &mut Listener<'_>,
+    listener: &mut Listener,
     mut work: impl FnMut(&Dataset<'_>) -> Result<()>,
 ) -> Result<()> {
     for first in (0..data.n_rows()).step_by(PART) {

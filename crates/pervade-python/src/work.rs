@@ -1,6 +1,7 @@
 //! Computing beside Python: the work runs in threads of its own while the caller, without the
 //! interpreter's lock, waits for events and for Ctrl-C.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -27,14 +28,18 @@ pub(crate) struct Place {
 type Said = String;
 
 /// The library's listener: passes events on and carries the wish to stop.
-pub(crate) struct Listener<'s> {
+pub(crate) struct Listener {
     /// None where nobody listens.
     events: Option<Sender<Said>>,
-    stop: &'s AtomicBool,
+    stop: Arc<AtomicBool>,
     last_sign: Instant,
 }
 
-impl Observer for Listener<'_> {
+impl Observer for Listener {
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
     fn event(&mut self, event: &Event<'_>) -> Control {
         let is_sign = matches!(event, Event::Steps { .. } | Event::Working);
         if let Some(events) = &self.events
@@ -54,7 +59,7 @@ pub(crate) fn compute<T: Send>(
     py: Python<'_>,
     place: &Place,
     hear: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&AnyDevice, &mut Listener<'_>) -> Result<T> + Send,
+    work: impl FnOnce(&AnyDevice, &mut Listener) -> Result<T> + Send,
 ) -> PyResult<(T, Option<String>)> {
     let threads = place.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
@@ -65,7 +70,8 @@ pub(crate) fn compute<T: Send>(
         "tf32" => Precision::Tf32,
         other => return Err(raised(Error::setting("precision", other, "must be `fp32` or `tf32`"))),
     };
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stop_of_work = stop.clone();
     let (says, said) = channel();
     let (events, has_ended) = (hear.map(|_| says.clone()), says);
     let mut result = None;
@@ -73,7 +79,7 @@ pub(crate) fn compute<T: Send>(
         scope.spawn(|_| {
             // Dropped when the work has ended, however it did: that wakes the caller.
             let _has_ended = has_ended;
-            let mut listener = Listener { events, stop: &stop, last_sign: Instant::now() };
+            let mut listener = Listener { events, stop: stop_of_work, last_sign: Instant::now() };
             let kernels = pervade_cli::cache_folder();
             let opened = AnyDevice::open(&place.device, precision, kernels.as_deref());
             result = Some(opened.and_then(|(device, why_not_cuda)| {

@@ -31,7 +31,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
     let mut recording = D::Recording::default();
     for epoch in 0..epochs {
         let rate = learning_rate(run, epoch);
-        run_steps(steps, run.device.steps_at_once(), phase, epoch, observer, |numbers| {
+        let stopped = run_steps(0..steps, run.device.steps_at_once(), observer, |numbers| {
             let ticks = Ticks::new(numbers, |number| {
                 let step = (epoch * steps + number) as u64;
                 Tick {
@@ -45,6 +45,9 @@ pub(crate) fn train<D: Device, S: Step<D>>(
             let body = |params: &mut _, tick: &_| work.step(run, params, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
+        if stopped.is_some() {
+            return Err(Error::Interrupted { stage: phase, epoch });
+        }
         let (epoch, terms) = (epoch + 1, run.device.take_sums(work.sums())?[0]);
         let terms = terms.scaled(1.0 / (steps * b) as f64);
         if !terms.elbo().is_finite() {

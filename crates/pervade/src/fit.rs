@@ -12,8 +12,8 @@ use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, start_mixture, start_to_try,
-    train, try_start,
+    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, save_or_tell, start_mixture,
+    start_to_try, train, try_start,
 };
 use crate::{Error, Result};
 
@@ -74,7 +74,9 @@ pub fn fit<D: Device>(
         };
         train_pack(&run, &mut pack, observer, &mut save, &mut Unwatched)?;
         finished.extend(finish(pack));
-        checkpoints.map_or(Ok(()), |place| place.save::<D>(&run, &checksum, None, &finished))?;
+        if let Some(place) = checkpoints {
+            save_or_tell(observer, || place.save::<D>(&run, &checksum, None, &finished))?;
+        }
     }
     choose(&run, checksum, finished, observer)
 }

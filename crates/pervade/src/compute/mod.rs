@@ -135,6 +135,17 @@ impl Terms {
         self.reconstruction + self.latent + self.cluster + self.entropy
     }
 
+    /// The terms added up over groups of four values.
+    pub(crate) fn total(values: &[f64]) -> Self {
+        let total = |term: usize| values.iter().skip(term).step_by(4).sum();
+        Self { reconstruction: total(0), latent: total(1), cluster: total(2), entropy: total(3) }
+    }
+
+    /// The four terms.
+    pub(crate) fn values(&self) -> [f64; 4] {
+        [self.reconstruction, self.latent, self.cluster, self.entropy]
+    }
+
     /// Every term multiplied by `factor`.
     pub fn scaled(&self, factor: f64) -> Self {
         Self {
@@ -427,6 +438,11 @@ pub trait Device: Sync {
     fn sums(&self, restarts: usize, n_samples: usize) -> Result<Self::Sums>;
     /// The sums so far, one a restart; they start again at zero.
     fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
+    /// The sums as they stand in the middle of an epoch, for a checkpoint: for each restart the same number of
+    /// groups, each with the four terms in the order of [`Terms`].
+    fn read_sums(&self, sums: &Self::Sums) -> Result<Vec<f64>>;
+    /// Goes on from what `read_sums` gave. Values of another device are added up first.
+    fn write_sums(&self, sums: &mut Self::Sums, values: &[f64]) -> Result<()>;
 
     /// Every window of every image as a row, [places, k k C], zeros beyond the edges: with the layer that follows, a
     /// convolution. The matrices' rows may be cut as they like: images lie one behind the other.

@@ -1,5 +1,7 @@
 //! Greedy merging of many parts to few groups, by modularity or by Ward's criterion.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{Graph, PartGraph};
 use crate::rows::check_latents;
 use crate::{Error, Result};
@@ -87,9 +89,24 @@ impl Parts {
 /// Parts that the graph does not touch (no rows, or none in its sample) take no part in merging;
 /// each joins the group of the part with the nearest mean.
 pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
+    group_until(parts, target, &AtomicBool::new(false))
+}
+
+/// An error once the flag is set: the caller of a long grouping wants to stop.
+pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Error::Interrupted { stage: "grouping the components", epoch: 0 }),
+        false => Ok(()),
+    }
+}
+
+/// The same; ends with an error once `stop` is set.
+pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> Result<Grouping> {
     let mut natural = Merging::new(parts);
     let n_touched = natural.alive.len();
-    while natural.merge_best(Score::Modularity { only_if_rising: true }) {}
+    while natural.merge_best(Score::Modularity { only_if_rising: true }) {
+        go_on(stop)?;
+    }
     let natural_number = natural.alive.len();
     let merged = match target {
         Target::Auto if n_touched > 0 => natural,
@@ -99,6 +116,7 @@ pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
             let mut merged = if natural_number >= k { natural } else { Merging::new(parts) };
             while merged.alive.len() > k {
                 merged.merge_best(score);
+                go_on(stop)?;
             }
             merged
         }

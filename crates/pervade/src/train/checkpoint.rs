@@ -13,7 +13,7 @@ use super::observer::Stage;
 use super::run::{Pack, Run, State};
 use crate::compute::{Device, Params};
 use crate::config::Settings;
-use crate::data::write_atomically;
+use crate::files::{resolve, temporary_names, write_atomically};
 use crate::fit::Finished;
 use crate::graph::Graph;
 use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
@@ -25,6 +25,8 @@ const FILE: &str = "checkpoint.safetensors";
 /// What the names of a pack's arrays begin with.
 const PACK: &str = "";
 const BEST_START: &str = "best-start.";
+/// Sums of an epoch that was stopped in its middle: double precision, as pairs of whole numbers, low half first.
+const SUMS: &str = "sums";
 
 /// Where checkpoints go, and whether to start from the one that is there.
 #[derive(Clone, Debug)]
@@ -51,7 +53,8 @@ struct Header {
 }
 
 impl Checkpoints {
-    fn path(&self) -> PathBuf {
+    /// The file of the checkpoint.
+    pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
@@ -62,7 +65,9 @@ impl Checkpoints {
 
     /// Makes the folder; called before any long work.
     pub fn prepare(&self) -> Result<()> {
-        std::fs::create_dir_all(&self.folder).map_err(|e| Error::io("create", &self.folder, e))
+        resolve(&self.folder)
+            .and_then(std::fs::create_dir_all)
+            .map_err(|e| Error::io("create", &self.folder, e))
     }
 
     /// Writes the run as it stands.
@@ -134,23 +139,20 @@ impl Checkpoints {
         Ok((finished, Some(pack)))
     }
 
-    /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if
-    /// nothing else is in it.
+    /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if nothing else is in
+    /// it. Only for the run that holds the [lock](crate::files::Lock) on the checkpoint: nobody else is then writing one.
     pub fn remove(&self) {
         // Leftovers are no harm: the run is done and its model written.
         let _ = std::fs::remove_file(self.path());
+        let (prefix, suffix) = temporary_names(&self.path());
+        let unfinished = |name: &str| name.starts_with(&prefix) && name.ends_with(suffix);
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(is_unfinished) {
+            if entry.file_name().to_str().is_some_and(unfinished) {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
         let _ = std::fs::remove_dir(&self.folder);
     }
-}
-
-/// Files that `write_atomically` makes on the way.
-fn is_unfinished(name: &str) -> bool {
-    name.starts_with(".pervade-") && name.ends_with(".tmp")
 }
 
 fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> {
@@ -201,6 +203,11 @@ fn add_pack<D: Device>(
     }
     for (i, values) in pack.best_values.iter().enumerate() {
         tensors.push(Named::floats(format!("{prefix}best.{i}"), values.clone()));
+    }
+    if pack.state.step > 0 {
+        let halves =
+            pack.sums.iter().map(|sum| sum.to_bits()).flat_map(|bits| [bits as u32, (bits >> 32) as u32]);
+        tensors.push(Named::whole(format!("{prefix}{SUMS}"), halves.collect()));
     }
     for (i, graph) in pack.graphs.iter().enumerate() {
         tensors.push(Named::whole(format!("{prefix}graph.{i}.rows"), graph.rows.clone()));
@@ -266,7 +273,26 @@ impl Stored<'_> {
         let n_rows = run.data.n_rows();
         let graphs = (0..state.starts.len()).map(|i| self.graph(&format!("{prefix}graph.{i}"), n_rows));
         let graphs = graphs.collect::<Result<_>>()?;
-        Ok(Pack { state, params, best_values, graphs, best_start: None })
+        let sums = self.sums(run, prefix, &state)?;
+        Ok(Pack { state, params, best_values, graphs, best_start: None, sums })
+    }
+
+    /// The sums of an epoch that was stopped in its middle.
+    fn sums<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: &State) -> Result<Vec<f64>> {
+        if state.step == 0 {
+            return Ok(Vec::new());
+        }
+        let settings = run.settings;
+        let batch = if state.stage == Stage::Pretrain { settings.pretrain_batch } else { settings.batch };
+        let halves = whole_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
+        let sums =
+            halves.chunks_exact(2).map(|half| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0])));
+        let sums: Vec<f64> = sums.collect();
+        let whole = !halves.is_empty() && halves.len().is_multiple_of(8 * state.restarts.len());
+        if !whole || state.step >= run.data.n_rows() / batch || !sums.iter().all(|sum| sum.is_finite()) {
+            return Err(self.broken("its sums of the last epoch are broken"));
+        }
+        Ok(sums)
     }
 
     fn graph(&self, name: &str, n_rows: usize) -> Result<Graph> {

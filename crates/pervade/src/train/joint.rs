@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::observer::{Control, Event, Observer, Stage};
-use super::run::{Pack, Run, Save, obey, run_steps};
+use super::run::{Pack, Run, Save, obey, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use super::watch::Watch;
 use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick, Ticks};
@@ -55,13 +55,28 @@ pub fn maximise_elbo<D: Device>(
         steps: n_steps,
     });
     let mut joint = JointStep::with_likelihoods(run, pack.state.numbers(), pack.state.likelihoods.clone())?;
+    pack.resume_sums(run.device, &mut joint.sums)?;
+    let mut look = |pack: &mut Pack<D>, observer: &mut dyn Observer, save: Save<'_, D>| {
+        pack.state.unscored = true;
+        let looked = look(pack, observer);
+        save_if_interrupted(looked, pack, observer, save)?;
+        pack.state.unscored = false;
+        Ok(())
+    };
+    if pack.state.unscored {
+        look(pack, observer, save)?;
+    }
     while pack.state.epoch < epochs {
         let epoch = pack.state.epoch;
         let rates = learning_rates(run, epoch);
-        run_steps(n_steps, run.device.steps_at_once(), Stage::Joint.name(), epoch, observer, |numbers| {
+        let steps = pack.state.step..n_steps;
+        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |numbers| {
             joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)
         })?;
-        pack.state.epoch += 1;
+        if let Some(done) = stopped {
+            return pack.stop_after(done, run.device, &joint.sums, observer, save);
+        }
+        (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
         let terms = run.device.take_sums(&mut joint.sums)?;
         let mut control = Control::Continue;
         for (place, terms) in terms.iter().enumerate() {
@@ -82,7 +97,7 @@ pub fn maximise_elbo<D: Device>(
             control = observer.event(&Event::Trained(restarts.start + place, &entry));
             pack.state.records[place].joint.push(entry);
         }
-        look(pack, observer)?;
+        look(pack, observer, save)?;
         obey(control, pack, observer, save)?;
     }
     observer.event(&Event::StageEnded { restart: restarts.start, stage: Stage::Joint });

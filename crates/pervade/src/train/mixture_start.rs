@@ -3,7 +3,7 @@
 use super::Control;
 use super::observer::{Event, Observer, Stage, ask};
 use super::pass::latents_asking;
-use super::run::{Pack, Run, Save, obey};
+use super::run::{Pack, Run, Save, obey, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
 use crate::compute::Device;
@@ -14,7 +14,8 @@ use crate::seed::Stream;
 const EM_ITERATIONS: usize = 150;
 const EM_TOLERANCE: f64 = 1e-5;
 
-/// Fits the mixture of every restart of the pack and scores the start.
+/// Fits the mixture of every restart of the pack and scores the start. A run that is stopped meanwhile is saved as it
+/// was before.
 pub fn start_mixture<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -31,6 +32,15 @@ pub fn start_mixture<D: Device>(
         done: 0,
         steps: 0,
     });
+    let fitted = fit_mixtures(run, pack, observer);
+    save_if_interrupted(fitted, pack, observer, save)?;
+    pack.state.stage = Stage::Joint;
+    observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });
+    // What was just computed took a while and is small: always worth a checkpoint.
+    obey(Control::Save, pack, observer, save)
+}
+
+fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {
     let mut go_on = ask(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
@@ -60,9 +70,5 @@ pub fn start_mixture<D: Device>(
     }
     drop(go_on);
     let scored = score_states(run, pack, observer)?;
-    keep_best(run, pack, scored, observer)?;
-    pack.state.stage = Stage::Joint;
-    observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });
-    // What was just computed took a while and is small: always worth a checkpoint.
-    obey(Control::Save, pack, observer, save)
+    keep_best(run, pack, scored, observer)
 }

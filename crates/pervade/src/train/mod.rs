@@ -18,6 +18,7 @@ pub use observer::{Control, Event, Observer, Silent, Stage};
 pub(crate) use pass::blocks;
 pub use pass::{Pass, decoded, for_each_block, heads, latents, outputs};
 pub use pretrain::pretrain;
+pub(crate) use run::save_or_tell;
 pub use run::{Best, Pack, Run, Save, StartGroups, State, run_steps};
 pub(crate) use score::{argmax, cluster_probabilities};
 pub use starts::{start_to_try, try_start};

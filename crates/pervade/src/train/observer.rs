@@ -1,5 +1,8 @@
 //! Training tells what happens as events; who listens prints, logs, draws a bar, or asks to stop.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde_json::{Value, json};
 
 use crate::record::{JointEpoch, PretrainEpoch, StateScores};
@@ -87,6 +90,8 @@ pub enum Event<'a> {
     Remark(usize, &'a str),
     /// A checkpoint was written.
     Saved,
+    /// A checkpoint could not be written; the one before it is untouched, and training goes on.
+    NotSaved(&'a Error),
 }
 
 impl Event<'_> {
@@ -121,6 +126,7 @@ impl Event<'_> {
             }
             Event::Remark(restart, text) => json!({"event": "remark", "restart": restart, "text": text}),
             Event::Saved => json!({"event": "saved"}),
+            Event::NotSaved(error) => json!({"event": "not-saved", "error": error.to_string()}),
         }
     }
 }
@@ -132,7 +138,8 @@ pub enum Control {
     Continue,
     /// Write a checkpoint at the end of this epoch, if there is a place for it, and go on.
     Save,
-    /// Write a checkpoint, if there is a place for it, and return [`crate::Error::Interrupted`].
+    /// Write a checkpoint, if there is a place for it, and return [`crate::Error::Interrupted`]; in the middle of an
+    /// epoch or of a stage, too.
     Stop,
 }
 
@@ -141,6 +148,12 @@ pub enum Control {
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>) -> Control;
+
+    /// A flag that work on several threads looks at, because it cannot send events: once it is set, that work ends
+    /// early. The answer to the next event must then be [`Control::Stop`].
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
 }
 
 /// Asks the listener in the middle of work that has no steps; an error is its wish to stop.

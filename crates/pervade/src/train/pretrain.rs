@@ -102,9 +102,11 @@ fn train_phase<D: Device>(
     let mut work = Work::new(run, phase, &pack.state)?;
     // Dropped before the buffers that it works on.
     let mut recording = D::Recording::default();
+    pack.resume_sums(run.device, &mut work.sums)?;
     while pack.state.epoch < epochs {
         let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
-        run_steps(n_steps, run.device.steps_at_once(), Stage::Pretrain.name(), epoch, observer, |numbers| {
+        let steps = pack.state.step..n_steps;
+        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |numbers| {
             let ticks = Ticks::new(numbers, |number| {
                 let step = (epoch * n_steps + number) as u64 + 1;
                 Tick {
@@ -119,7 +121,10 @@ fn train_phase<D: Device>(
             let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
-        pack.state.epoch += 1;
+        if let Some(done) = stopped {
+            return pack.stop_after(done, run.device, &work.sums, observer, save);
+        }
+        (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
         let mut control = super::Control::Continue;
         for (place, terms) in run.device.take_sums(&mut work.sums)?.iter().enumerate() {
             let loss = -terms.reconstruction / (n_steps * b) as f64;

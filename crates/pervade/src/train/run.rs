@@ -68,6 +68,12 @@ pub struct State {
     pub phase: usize,
     /// Epochs of the phase that are done.
     pub epoch: usize,
+    /// Steps of the next epoch that are done, after a stop in the middle of it; its sums are in [`Pack::sums`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step: usize,
+    /// Whether the last epoch's state was still being scored when the run was stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unscored: bool,
     /// How each restart went so far.
     pub records: Vec<RestartRecord>,
     /// p(x|z) of each restart, its variance estimated; empty before pretraining ends.
@@ -124,6 +130,8 @@ pub struct Pack<D: Device> {
     pub graphs: Vec<crate::graph::Graph>,
     /// While several starts are tried: the best of each restart so far.
     pub best_start: Option<Box<Pack<D>>>,
+    /// Sums of the ELBO terms over the steps of an epoch that was stopped in its middle; else empty.
+    pub sums: Vec<f64>,
 }
 
 impl<D: Device> Pack<D> {
@@ -143,6 +151,8 @@ impl<D: Device> Pack<D> {
             stage: Stage::Pretrain,
             phase: 0,
             epoch: 0,
+            step: 0,
+            unscored: false,
             records,
             likelihoods: Vec::new(),
             starts: Vec::new(),
@@ -152,7 +162,8 @@ impl<D: Device> Pack<D> {
         for (place, key) in run.keys(Stream::Weights, state.numbers()).into_iter().enumerate() {
             run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
         }
-        Ok(Self { state, params, best_values: Vec::new(), graphs: Vec::new(), best_start: None })
+        let (best_values, graphs, sums) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { state, params, best_values, graphs, best_start: None, sums })
     }
 
     /// Adam starts anew with each phase.
@@ -182,30 +193,75 @@ pub(super) fn obey<D: Device>(
     if control == Control::Continue {
         return Ok(());
     }
-    save(pack)?;
-    observer.event(&Event::Saved);
+    save_or_tell(observer, || save(pack))?;
     if control == Control::Stop {
         return Err(Error::Interrupted { stage: pack.state.stage.name(), epoch: pack.state.epoch });
     }
     Ok(())
 }
 
-/// Runs the steps of an epoch, a few at once, telling the listener after each few. The epoch is lost if it says stop: a
-/// resume repeats it.
-pub fn run_steps(
-    n_steps: usize,
-    at_once: usize,
-    stage: &'static str,
-    epoch: usize,
+/// Saves; a full disk or a folder that is gone does not end a run of hours, the listener is told instead.
+pub(crate) fn save_or_tell(observer: &mut dyn Observer, save: impl FnOnce() -> Result<()>) -> Result<()> {
+    match save() {
+        Ok(()) => observer.event(&Event::Saved),
+        Err(error @ Error::Io { .. }) => observer.event(&Event::NotSaved(&error)),
+        Err(error) => return Err(error),
+    };
+    Ok(())
+}
+
+/// Saves the pack where work without steps was interrupted: a resume repeats that work, and nothing before it is lost.
+pub(super) fn save_if_interrupted<D: Device, T>(
+    work: Result<T>,
+    pack: &Pack<D>,
     observer: &mut dyn Observer,
-    mut steps: impl FnMut(Range<usize>) -> Result<()>,
-) -> Result<()> {
-    for first in (0..n_steps).step_by(at_once) {
-        let done = (first + at_once).min(n_steps);
-        steps(first..done)?;
+    save: Save<'_, D>,
+) -> Result<T> {
+    if matches!(work, Err(Error::Interrupted { .. })) {
+        // Saving takes a moment: the listener knows from this that the work has ended.
+        observer.event(&Event::Working);
+        save_or_tell(observer, || save(pack))?;
+    }
+    work
+}
+
+/// Runs steps of an epoch, a few at once, telling the listener after each few. If it says stop, the steps that are done.
+pub fn run_steps(
+    steps: Range<usize>,
+    at_once: usize,
+    observer: &mut dyn Observer,
+    mut run: impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<Option<usize>> {
+    for first in steps.clone().step_by(at_once) {
+        let done = (first + at_once).min(steps.end);
+        run(first..done)?;
         if observer.event(&Event::Steps { done }) == Control::Stop {
-            return Err(Error::Interrupted { stage, epoch });
+            return Ok(Some(done));
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+impl<D: Device> Pack<D> {
+    /// The sums that an epoch goes on with after a resume in its middle.
+    pub(super) fn resume_sums(&mut self, device: &D, sums: &mut D::Sums) -> Result<()> {
+        match std::mem::take(&mut self.sums) {
+            values if values.is_empty() => Ok(()),
+            values => device.write_sums(sums, &values),
+        }
+    }
+
+    /// Stops in the middle of an epoch: saves the steps that are done and returns the error that says so.
+    pub(super) fn stop_after(
+        &mut self,
+        done: usize,
+        device: &D,
+        sums: &D::Sums,
+        observer: &mut dyn Observer,
+        save: Save<'_, D>,
+    ) -> Result<()> {
+        self.state.step = done;
+        self.sums = device.read_sums(sums)?;
+        obey(Control::Stop, self, observer, save)
+    }
 }

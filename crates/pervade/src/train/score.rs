@@ -3,15 +3,16 @@
 use super::observer::{Event, Observer, ask};
 use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
-use crate::Result;
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
-use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
+use crate::graph::{Graph, GraphOptions, Parts, Target, group_until, modularity, refine_until};
 use crate::metrics;
 use crate::parallel::Ask;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
+use crate::{Error, Result};
 use rayon::prelude::*;
+use std::sync::atomic::AtomicBool;
 
 /// Rows on which entropy and silhouette are measured.
 const SAMPLE_ROWS: usize = 2_000;
@@ -87,10 +88,11 @@ pub(super) fn score_states<D: Device>(
     let means: Vec<Vec<f64>> =
         (0..looked.len()).map(|place| component_means(run, pack, place)).collect::<Result<_>>()?;
     let (state, graphs, settings) = (&pack.state, &pack.graphs, run.settings);
+    let stop = observer.stop_flag();
     let scored = looked.into_par_iter().enumerate().map(|(place, seen)| {
         let parts = Parts::count(&graphs[place], &seen.latents, j, &seen.components, &means[place])?;
         let start = state.starts.get(place);
-        let Grouped { groups, start } = group_components(settings, &parts, start)?;
+        let Grouped { groups, start } = group_components(settings, &parts, start, &stop)?;
         let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
@@ -128,19 +130,27 @@ fn group_components(
     settings: &CheckedSettings,
     parts: &Parts,
     start: Option<&StartGroups>,
+    stop: &AtomicBool,
 ) -> Result<Grouped> {
     let identity = settings.n_clusters == Some(settings.n_components);
     if let Some(start) = start {
         // Below the level that the graph knows, modularity is no guide: the start's groups stay. They
         // stay, too, when components died and fewer are left than there are clusters.
-        let regrouped =
-            if start.by_ward || identity { None } else { group(parts, Target::Fixed(start.n_clusters)).ok() };
-        let groups =
-            regrouped.map_or_else(|| start.groups.clone(), |grouping| refine(parts, grouping).groups);
+        let regrouped = match start.by_ward || identity {
+            true => None,
+            false => match group_until(parts, Target::Fixed(start.n_clusters), stop) {
+                Err(error @ Error::Interrupted { .. }) => return Err(error),
+                grouping => grouping.ok(),
+            },
+        };
+        let groups = match regrouped {
+            Some(grouping) => refine_until(parts, grouping, stop)?.groups,
+            None => start.groups.clone(),
+        };
         return Ok(Grouped { groups, start: start.clone() });
     }
     let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
-    let grouping = refine(parts, group(parts, target)?);
+    let grouping = refine_until(parts, group_until(parts, target, stop)?, stop)?;
     let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
     let start = StartGroups {
         groups: groups.clone(),

@@ -5,7 +5,7 @@
 
 use super::joint::maximise_elbo;
 use super::observer::{Event, Observer};
-use super::run::{Pack, Run, Save};
+use super::run::{Pack, Run, Save, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
 use crate::compute::Device;
@@ -29,7 +29,8 @@ pub fn try_start<D: Device>(
 ) -> Result<()> {
     let epochs = EPOCHS.min(run.settings.epochs);
     maximise_elbo(run, pack, epochs, observer, save, |_, _| Ok(()))?;
-    let scored = score_states(run, pack, observer)?;
+    let scored = score_states(run, pack, observer);
+    let scored = save_if_interrupted(scored, pack, observer, save)?;
     keep_best(run, pack, scored, observer)?;
     for record in &mut pack.state.records {
         record.starts = record.states.last().map(|state| state.modularity).into_iter().collect();

@@ -399,6 +399,18 @@ impl Device for Cpu {
         Ok(std::mem::replace(&mut sums.totals, fresh))
     }
 
+    fn read_sums(&self, sums: &CpuSums) -> Result<Vec<f64>> {
+        Ok(sums.totals.iter().flat_map(Terms::values).collect())
+    }
+
+    fn write_sums(&self, sums: &mut CpuSums, values: &[f64]) -> Result<()> {
+        let per_restart = values.len() / sums.totals.len();
+        sums.totals.iter_mut().zip(values.chunks_exact(per_restart)).for_each(|(total, values)| {
+            *total = Terms::total(values);
+        });
+        Ok(())
+    }
+
     fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
         images::unfold(windows, x, y);
         Ok(())

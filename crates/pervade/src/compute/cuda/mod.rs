@@ -412,17 +412,29 @@ impl Device for Cuda {
     }
 
     fn take_sums(&self, sums: &mut CudaSums) -> Result<Vec<Terms>> {
+        let slots = self.read_sums(sums)?;
+        self.driver.clear(&mut sums.slots)?;
+        Ok(slots.chunks_exact(sums.n_places.max(1) * 4).map(Terms::total).collect())
+    }
+
+    fn read_sums(&self, sums: &CudaSums) -> Result<Vec<f64>> {
         let mut slots = vec![0.0f64; sums.restarts * sums.n_places.max(1) * 4];
         self.driver.read(&sums.slots.as_view(), &mut slots)?;
-        self.driver.clear(&mut sums.slots)?;
-        let total = |restart: &[f64], term: usize| restart.iter().skip(term).step_by(4).sum();
-        let terms = slots.chunks_exact(sums.n_places.max(1) * 4).map(|restart| Terms {
-            reconstruction: total(restart, 0),
-            latent: total(restart, 1),
-            cluster: total(restart, 2),
-            entropy: total(restart, 3),
-        });
-        Ok(terms.collect())
+        Ok(slots)
+    }
+
+    fn write_sums(&self, sums: &mut CudaSums, values: &[f64]) -> Result<()> {
+        let per_restart = sums.n_places.max(1) * 4;
+        let mut slots = vec![0.0f64; sums.restarts * per_restart];
+        if values.len() == slots.len() {
+            slots.copy_from_slice(values);
+        } else {
+            let of_restart = values.chunks_exact(values.len() / sums.restarts);
+            for (slots, values) in slots.chunks_exact_mut(per_restart).zip(of_restart) {
+                slots[..4].copy_from_slice(&Terms::total(values).values());
+            }
+        }
+        self.driver.write(&mut sums.slots.as_view_mut(), &slots)
     }
 
     fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
