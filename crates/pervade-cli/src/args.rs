@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use pervade::compute::{AnyDevice, Precision};
-use pervade::data::{ImageShape, ReadOptions, Table};
+use pervade::data::{ImageShape, LabelSource, ReadOptions, Table};
 use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
@@ -12,6 +12,7 @@ use crate::commands::{
     assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, reproduce, rows,
 };
 use crate::console::Console;
+use crate::files::Files;
 use crate::settings;
 
 /// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
@@ -60,6 +61,9 @@ pub(crate) struct Common {
     /// Say nothing on stderr but errors
     #[arg(long, short, global = true, help_heading = EVERYWHERE)]
     pub(crate) quiet: bool,
+    /// Overwrite an output file even if it exists and is of another kind
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub(crate) force: bool,
     /// Threads to use; the result does not depend on it [default: all cores]
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
@@ -118,6 +122,14 @@ impl ReadArgs {
         Self { labels, array: None, image }
     }
 
+    /// The file of labels, where they have one of their own.
+    pub(crate) fn label_file(&self) -> Option<PathBuf> {
+        match self.labels.as_deref()?.parse() {
+            Ok(LabelSource::File(path)) => Some(path),
+            _ => None,
+        }
+    }
+
     /// The data as they must be typed again for another command.
     pub(crate) fn typed(&self, path: &Path) -> String {
         let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));
@@ -165,6 +177,16 @@ pub(crate) struct ModelAndData {
     pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+impl ModelAndData {
+    /// Everything that is read.
+    pub(crate) fn files(&self, common: &Common) -> Files {
+        Files::new(common.force)
+            .input("MODEL", &self.model)
+            .input("DATA", &self.data)
+            .maybe_input("--labels", self.read.label_file().as_deref())
+    }
 }
 
 /// The whole command line; `fit`'s flags state the defaults of the recipes, `compare` lists its methods.

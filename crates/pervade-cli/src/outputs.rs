@@ -1,23 +1,14 @@
-//! Output files: checked before long work, written beside their target and renamed.
+//! Results to files and to stdout.
 
 use std::io::Write;
 use std::path::Path;
 
-use pervade::data::{Assignments, OutputFormat, Rows, check_writable, write_atomically};
+use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::files::write_atomically;
 use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::console::Console;
-
-/// Checks that every given path can be written; call it before long work.
-pub(crate) fn check(paths: &[Option<&Path>]) -> Result<()> {
-    paths.iter().copied().flatten().try_for_each(check_writable)
-}
-
-/// The same, and that the ending is one that tables are written in.
-pub(crate) fn check_table(path: Option<&Path>) -> Result<()> {
-    path.map_or(Ok(()), |path| OutputFormat::of(path).and_then(|_| check_writable(path)))
-}
 
 /// Rows to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
 pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use pervade::Result;
-use pervade::data::{ImageShape, PrepareKind, write_atomically};
+use pervade::data::{ImageShape, PrepareKind};
+use pervade::files::write_atomically;
 use pervade::model::Metadata;
 
 /// Red, green, blue.

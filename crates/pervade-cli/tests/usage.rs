@@ -60,6 +60,7 @@ Options:
 Everywhere:
       --json             Print one JSON object on stdout
   -q, --quiet            Say nothing on stderr but errors
+      --force            Overwrite an output file even if it exists and is of another kind
       --threads <T>      Threads to use; the result does not depend on it [default: all cores]
       --device <DEVICE>  Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0
                          [default: auto]

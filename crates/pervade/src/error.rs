@@ -49,6 +49,8 @@ pub enum Error {
         place: String,
         /// What the system said.
         source: std::io::Error,
+        /// What to do, or empty.
+        hint: String,
     },
     /// The compute device cannot do what was asked.
     #[error("{problem}")]
@@ -101,7 +103,7 @@ impl Error {
 
     /// An operating-system error on a file.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Error::Io { action, place: path.display().to_string(), source }
+        Error::Io { action, place: path.display().to_string(), source, hint: String::new() }
     }
 
     /// The same error with a line of advice.
@@ -110,8 +112,9 @@ impl Error {
             Error::Data { hint, .. }
             | Error::Setting { hint, .. }
             | Error::Model { hint, .. }
+            | Error::Io { hint, .. }
             | Error::Device { hint, .. } => *hint = advice.into(),
-            Error::Io { .. } | Error::Diverged { .. } | Error::Interrupted { .. } => {}
+            Error::Diverged { .. } | Error::Interrupted { .. } => {}
         }
         self
     }
@@ -122,12 +125,12 @@ impl Error {
             Error::Data { hint, .. }
             | Error::Setting { hint, .. }
             | Error::Model { hint, .. }
+            | Error::Io { hint, .. }
             | Error::Device { hint, .. } => hint.as_str(),
             Error::Diverged { .. } => {
                 "lower the learning rate, or prepare the data with `--prepare standardise`"
             }
             Error::Interrupted { .. } => "the same command with `--resume` continues from the checkpoint",
-            Error::Io { .. } => "",
         };
         (!hint.is_empty()).then_some(hint)
     }

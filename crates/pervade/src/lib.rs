@@ -36,6 +36,7 @@ pub mod compute;
 pub mod config;
 pub mod data;
 mod error;
+pub mod files;
 mod fit;
 pub mod graph;
 pub mod metrics;

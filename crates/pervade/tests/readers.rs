@@ -160,7 +160,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
         out.write_all(b"half of the new")?;
         Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
     };
-    let error = pervade::data::write_atomically(&path, full_disk).unwrap_err().to_string();
+    let error = pervade::files::write_atomically(&path, full_disk).unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot write `{}`", path.display())), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -171,10 +171,10 @@ fn a_bad_output_path_is_refused_before_the_work() {
     let error = OutputFormat::of(Path::new("latents.xlsx")).unwrap_err().to_string();
     assert_eq!(error, "`out` is latents.xlsx, must end in .csv, .npy or .parquet");
     let nowhere = Path::new("no/such/folder/out.csv");
-    let error = pervade::data::check_writable(nowhere).unwrap_err().to_string();
+    let error = pervade::files::check_writable(nowhere).unwrap_err().to_string();
     assert!(error.starts_with("cannot write `no/such/folder/out.csv`"), "{error}");
     let folder = temporary();
-    pervade::data::check_writable(&folder.path().join("out.csv")).unwrap();
+    pervade::files::check_writable(&folder.path().join("out.csv")).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the check leaves nothing behind");
-    assert!(pervade::data::check_writable(folder.path()).is_err());
+    assert!(pervade::files::check_writable(folder.path()).is_err());
 }

@@ -1,12 +1,11 @@
 //! `pervade assign`: the cluster of every row.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use pervade::data::{Assignments, Rows};
 use pervade::{Result, metrics, on_device};
 use serde_json::json;
 
+use super::rows::OutArgs;
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
 use crate::{Outcome, outputs, words};
@@ -22,14 +21,13 @@ pub(crate) struct AssignArgs {
     /// Also the probability of that cluster, and of every cluster
     #[arg(long)]
     probabilities: bool,
-    /// A .csv, .npy or .parquet file [default: CSV on stdout]
-    #[arg(long, short, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    to: OutArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    outputs::check_table(args.out.as_deref())?;
+    let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let found = on_device!(&device, device => model.assign(device, &table.data)?);
     let k = found.n_clusters;
@@ -45,7 +43,7 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
         probability: args.probabilities.then_some(probability.as_slice()),
         probabilities: args.probabilities.then_some(all),
     };
-    outputs::assignments(written, args.out.as_deref(), console)?;
+    outputs::assignments(written, args.to.out.as_deref(), console)?;
     let occupancy = metrics::occupancy(&found.clusters, k)?;
     let rows = words::counted(found.clusters.len(), "row");
     console.say(&format!("assigned {rows} to {}", words::counted(k, "cluster")));
@@ -53,7 +51,7 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
         return Ok(Outcome::Done);
     }
     let mut object = json!({"rows": found.clusters.len(), "clusters": k, "occupancy": occupancy});
-    match &args.out {
+    match &args.to.out {
         Some(out) => object["out"] = json!(out.display().to_string()),
         None => {
             object["assignments"] = json!(found.clusters);

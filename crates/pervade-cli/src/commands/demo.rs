@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::{
-    Assignments, Dataset, ImageShape, Labels, ReadOptions, Table, check_writable, read_bytes,
-};
+use pervade::data::{Assignments, Dataset, ImageShape, Labels, OutputFormat, ReadOptions, Table, read_bytes};
 use pervade::metrics::Contingency;
 use pervade::{Error, Fit, Result, on_device};
 use pervade_plots::principal_plane;
@@ -16,6 +14,7 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
+use crate::files::{Files, Kind};
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
@@ -45,13 +44,18 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     let started = Instant::now();
     let device = common.open_device(console)?;
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
-    check_writable(&args.out.join("digits.pervade"))?;
+    let _claim = Files::new(common.force)
+        .output("--out", &args.out.join("digits.pervade"), Kind::Model)
+        .output("--out", &args.out.join("assignments.csv"), Kind::Table(OutputFormat::Csv))
+        .output("--out", &args.out.join("clusters.png"), Kind::Png)
+        .output("--out", &args.out.join("latents.png"), Kind::Png)
+        .claim(console)?;
     let (data, labels) = digits()?;
     console.say(&format!(
         "{} handwritten digits of 8 x 8 pixels; their labels stay in the drawer until the end",
         words::count(data.n_rows())
     ));
-    interrupt::listen(false);
+    let _polled = interrupt::poll();
     let settings = settings(args.seed);
     let table = Table { data, labels: None };
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);

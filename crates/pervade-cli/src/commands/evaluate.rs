@@ -33,6 +33,7 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common, console: &Console) -> Re
     if let Some(least) = args.at_least.filter(|least| !(0.0..=1.0).contains(least)) {
         return Err(Error::setting("at-least", least, "must be a share between 0 and 1"));
     }
+    let _claim = args.both.files(common).claim(console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let Some(labels) = table.labels else {
         return Err(Error::data(args.both.data.display(), "no labels were found"));

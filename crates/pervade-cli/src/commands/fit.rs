@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pervade::compute::{AnyDevice, Device};
-use pervade::config::CheckedSettings;
 use pervade::data::{Dataset, Table};
 use pervade::train::checkpoint::Checkpoints;
 use pervade::{Error, Fit, Result, on_device};
 
 use crate::args::{Common, ReadArgs};
 use crate::console::Console;
+use crate::files::{Files, Kind};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, SettingFlags};
@@ -58,21 +58,26 @@ pub(crate) struct FitArgs {
 /// Runs it.
 pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: &Console) -> Result<Outcome> {
     let started = Instant::now();
-    let device = common.open_device(console)?;
     let settings = args.settings.resolve(args.config.as_deref())?;
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
-    outputs::check(&[Some(&out), args.log.as_deref(), args.record.as_deref()])?;
+    let checkpoints = args.checkpoints(&out)?;
+    let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
+    let _claim = args.files(&out, checkpoints.as_ref(), common).claim(console)?;
+    let device = common.open_device(console)?;
     let table = args.read.read(&args.data)?;
     let read = started.elapsed();
     console.say(&told(&table.data, &args.data, &out, args.out.is_none()));
     let checked = settings.check(&table.data)?;
-    let checkpoints = args.checkpoints(&out, console)?;
-    let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
+    checkpoints.iter().for_each(|place| tell_of_checkpoint(place, console));
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
-    interrupt::listen(checkpoints.is_some());
+    let polled = interrupt::poll();
     let fit = on_device!(&device, device => {
-        fit_and_save(&table.data, &checked, device, &mut progress, checkpoints.as_ref(), &out)?
+        pervade::fit(&table.data, &checked, device, &mut progress, checkpoints.as_ref())
     });
+    let fit = fit.inspect_err(|error| tell_what_is_left(error, checkpoints.as_ref(), console))?;
+    interrupt::wait_for_writing();
+    save(&fit, &out, progress.is_saved(), checkpoints.as_ref())?;
+    drop(polled);
     let seconds = Seconds::new(read, progress.spent(), started);
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
@@ -84,28 +89,61 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     Ok(Outcome::Done)
 }
 
-/// Fits, writes the model and removes the checkpoint, which only an interruption leaves behind.
-fn fit_and_save<D: Device>(
-    data: &Dataset,
-    settings: &CheckedSettings,
-    device: &D,
-    progress: &mut Progress<'_>,
-    checkpoints: Option<&Checkpoints>,
-    out: &Path,
-) -> Result<Fit> {
-    let earlier = checkpoints.is_some_and(Checkpoints::exists);
-    let fit = pervade::fit(data, settings, device, progress, checkpoints)
-        .and_then(|fit| fit.model.save(out).map(|()| fit));
-    match (&fit, checkpoints) {
-        (Ok(_), Some(place)) => place.remove(),
-        // Ctrl-C leaves it for `--resume`; what an earlier run left is not ours to remove.
-        (Err(Error::Interrupted { .. }), Some(_)) => {}
-        // A device that was lost may come back.
-        (Err(Error::Device { .. }), Some(place)) if place.exists() => {}
-        (Err(_), Some(place)) if !earlier => place.remove(),
-        _ => {}
+/// Writes the model, then removes the checkpoint. If the model cannot be written, the checkpoint has the finished fit;
+/// if that could not be written either, the model goes to the system's folder for temporary files.
+fn save(fit: &Fit, out: &Path, is_saved: bool, checkpoints: Option<&Checkpoints>) -> Result<()> {
+    let checkpoint = checkpoints.filter(|place| place.exists());
+    let Err(error) = fit.model.save(out) else {
+        checkpoints.iter().for_each(|place| place.remove());
+        return Ok(());
+    };
+    if let Some(place) = checkpoint.filter(|_| is_saved) {
+        let folder = place.folder.display();
+        return Err(error.with_hint(format!(
+            "nothing is lost: the same command with `--resume --checkpoint {folder} --out ELSEWHERE` writes the \
+             model without training again"
+        )));
     }
-    fit
+    let elsewhere = || -> Option<PathBuf> {
+        let folder = tempfile::Builder::new().prefix("pervade-").tempdir().ok()?;
+        fit.model.save(&folder.path().join(outputs::name_of(out))).ok()?;
+        Some(folder.keep().join(outputs::name_of(out)))
+    };
+    Err(match elsewhere() {
+        Some(path) => {
+            error.with_hint(format!("nothing is lost: the model is in `{}` instead", path.display()))
+        }
+        None => error,
+    })
+}
+
+/// Says what a checkpoint that is there already means for the run.
+fn tell_of_checkpoint(place: &Checkpoints, console: &Console) {
+    let folder = place.folder.display();
+    match (place.resume, place.exists()) {
+        (true, true) => {
+            interrupt::set_resumable();
+            console.say(&format!("resuming from {folder}"));
+        }
+        (true, false) => console.say(&format!("no checkpoint in {folder}: starting from the beginning")),
+        (false, true) => console.say(&format!(
+            "note: {folder} holds the checkpoint of an interrupted run, which will be replaced; `--resume` would continue it"
+        )),
+        (false, false) => {}
+    }
+}
+
+/// After an error: the checkpoint stays, and can be used again once the cause is mended.
+fn tell_what_is_left(error: &Error, checkpoints: Option<&Checkpoints>, console: &Console) {
+    // An interruption says so itself.
+    let interrupted = matches!(error, Error::Interrupted { .. });
+    if let Some(place) = checkpoints.filter(|place| place.exists() && !interrupted && interrupt::resumable())
+    {
+        console.say(&format!(
+            "note: the checkpoint in {} is kept; `--resume` continues from it",
+            place.folder.display()
+        ));
+    }
 }
 
 /// What was read and where the result will go.
@@ -117,8 +155,21 @@ fn told(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String
 }
 
 impl FitArgs {
+    /// Every file of the command.
+    fn files(&self, out: &Path, checkpoints: Option<&Checkpoints>, common: &Common) -> Files {
+        let checkpoint = checkpoints.map(Checkpoints::path);
+        Files::new(common.force)
+            .input("DATA", &self.data)
+            .maybe_input("--labels", self.read.label_file().as_deref())
+            .maybe_input("--config", self.config.as_deref())
+            .output("--out", out, Kind::Model)
+            .maybe_output("--record", self.record.as_deref(), Kind::Json)
+            .maybe_output("--log", self.log.as_deref(), Kind::Json)
+            .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint)
+    }
+
     /// The folder asked for, or one beside the model where that is a plain file.
-    fn checkpoints(&self, out: &Path, console: &Console) -> Result<Option<Checkpoints>> {
+    fn checkpoints(&self, out: &Path) -> Result<Option<Checkpoints>> {
         let folder = match &self.checkpoint {
             Some(folder) if folder.as_os_str() == "none" && self.resume => {
                 return Err(Error::setting("checkpoint", "none", "but `--resume` needs a checkpoint"));
@@ -132,19 +183,7 @@ impl FitArgs {
                 PathBuf::from(name)
             }
         };
-        let place = Checkpoints { folder, resume: self.resume };
-        match (self.resume, place.exists()) {
-            (true, true) => console.say(&format!("resuming from {}", place.folder.display())),
-            (true, false) => {
-                console.say(&format!("no checkpoint in {}: starting from the beginning", place.folder.display()));
-            }
-            (false, true) => console.say(&format!(
-                "note: {} holds the checkpoint of an interrupted run, which will be replaced; `--resume` would continue it",
-                place.folder.display()
-            )),
-            (false, false) => {}
-        }
-        Ok(Some(place))
+        Ok(Some(Checkpoints { folder, resume: self.resume }))
     }
 
     fn save_every(&self) -> Result<Duration> {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pervade::compute::Device;
-use pervade::data::{Assignments, OutputFormat, Rows, check_writable};
+use pervade::data::{Assignments, OutputFormat, Rows};
 use pervade::model::{Generated, Vade};
 use pervade::{Error, Result, on_device};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
+use crate::files::{Files, Kind};
 use crate::picture::{self, Tone};
 use crate::{Outcome, outputs, words};
 
@@ -43,10 +44,12 @@ const MOST_VALUES: usize = 1 << 30;
 /// Runs it.
 pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let picture = args.out.as_deref().filter(|out| is_png(out));
-    match picture {
-        Some(out) => check_writable(out)?,
-        None => outputs::check_table(args.out.as_deref())?,
-    }
+    let kind = match args.out.as_deref() {
+        Some(out) if !is_png(out) => Kind::table(out)?,
+        _ => Kind::Png,
+    };
+    let files = Files::new(common.force).input("MODEL", &args.model);
+    let _claim = files.maybe_output("--out", args.out.as_deref(), kind).claim(console)?;
     let device = common.open_device(console)?;
     let model = Vade::load(&args.model)?;
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::data::Rows;
+use pervade::data::{OutputFormat, Rows};
 use pervade::{Result, on_device};
 use serde_json::json;
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
+use crate::files::{Claim, Kind};
 use crate::{Outcome, outputs, words};
 
 /// Map every row to its latent mean, a small vector that distances and plots work well on
@@ -46,15 +47,23 @@ pub(crate) struct ScoreArgs {
 
 /// Where the rows go.
 #[derive(Args)]
-struct OutArgs {
+pub(super) struct OutArgs {
     /// A .csv, .npy or .parquet file [default: CSV on stdout]
     #[arg(long, short, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
+}
+
+impl OutArgs {
+    /// Checks all files of the command before it starts.
+    pub(super) fn claim(&self, both: &ModelAndData, common: &Common, console: &Console) -> Result<Claim> {
+        let kind = self.out.as_deref().map_or(Ok(Kind::Table(OutputFormat::Csv)), Kind::table)?;
+        both.files(common).maybe_output("--out", self.out.as_deref(), kind).claim(console)
+    }
 }
 
 /// Runs `embed`.
 pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    outputs::check_table(args.to.out.as_deref())?;
+    let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.embed(device, &table.data)?);
     let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
@@ -64,7 +73,7 @@ pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Res
 
 /// Runs `reconstruct`.
 pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    outputs::check_table(args.to.out.as_deref())?;
+    let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
     let rows = Rows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
@@ -73,7 +82,7 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
 
 /// Runs `score`.
 pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    outputs::check_table(args.to.out.as_deref())?;
+    let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values: Vec<f32> = on_device!(&device, device => model.score(device, &table.data)?)
         .into_iter()

@@ -9,6 +9,20 @@ use serde_json::Value;
 /// Settings that train in a moment.
 pub(crate) const TINY: [&str; 6] = ["--hidden", "32,64", "--epochs", "2", "--pretrain-epochs", "3"];
 
+/// Settings that train a tiny network on the CPU at once.
+pub(crate) const QUICK: [&str; 10] =
+    ["--hidden", "8", "--latents", "2", "--pretrain-epochs", "1", "--epochs", "1", "--device", "cpu"];
+
+/// Two groups of rows in the columns a, b and c, and their labels in y.
+pub(crate) fn two_groups(rows: usize) -> String {
+    let row = |i: usize| {
+        let side = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let wave = (i as f64 * 0.7).sin() * 0.3;
+        format!("{:.4},{:.4},{:.4},{}\n", side + wave, side - wave, wave, i % 2)
+    };
+    format!("a,b,c,y\n{}", (0..rows).map(row).collect::<String>())
+}
+
 /// The embedded digits: 1,797 rows, 64 columns and the label.
 pub(crate) fn digits() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/digits.csv.gz")

@@ -29,4 +29,4 @@ pub use labels::Labels;
 pub use options::{LabelSource, ReadOptions, Table};
 pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
-pub use write::{Assignments, OutputFormat, Rows, check_writable, write_atomically};
+pub use write::{Assignments, OutputFormat, Rows};

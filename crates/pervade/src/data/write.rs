@@ -1,14 +1,14 @@
-//! Results to files: written beside their target and renamed, so that nothing is half-written.
+//! Tables of results as CSV, `.npy` and Parquet.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float32Array, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 
+use crate::files::write_atomically;
 use crate::{Error, Result};
 
 /// Rows that are turned into columns at a time for Parquet.
@@ -36,66 +36,6 @@ impl OutputFormat {
             _ => Err(Error::setting("out", path.display(), "must end in .csv, .npy or .parquet")),
         }
     }
-}
-
-/// Writes a file through `write` beside `path`, then moves it there; on any error `path` is left
-/// as it was and nothing stays behind.
-pub fn write_atomically(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-) -> Result<()> {
-    let fail = |e| Error::io("write", path, e);
-    let flushed = |file: &File| {
-        let mut buffered = BufWriter::new(file);
-        write(&mut buffered)?;
-        buffered.flush()
-    };
-    // A pipe or a device is written to as it is: renaming would replace it.
-    if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-        let file = File::options().write(true).open(path).map_err(fail)?;
-        return flushed(&file).map_err(fail);
-    }
-    // Through a symbolic link the file behind it is replaced, not the link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let folder = folder_of(&target);
-    let temporary = temporary_in(&folder).map_err(fail)?;
-    flushed(temporary.as_file()).and_then(|()| temporary.as_file().sync_all()).map_err(fail)?;
-    temporary.persist(&target).map_err(|e| fail(e.error))?;
-    // The rename itself must survive a power cut too; not every file system can be asked.
-    if let Ok(folder) = File::open(&folder) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
-}
-
-/// Checks that a file can be created at `path`, without leaving one there. For before long work.
-pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Err(Error::setting("out", path.display(), "must be a file, this is a folder"));
-    }
-    if path.exists() && !path.is_file() {
-        return Ok(());
-    }
-    temporary_in(&folder_of(path)).map(drop).map_err(|e| Error::io("write", path, e))
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        _ => PathBuf::from("."),
-    }
-}
-
-fn temporary_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".pervade-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        // Temporary files are private by default; results get the permissions of any new file.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }
 
 /// A table of results: latent rows or generated rows.

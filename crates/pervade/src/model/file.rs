@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
 use super::vade::{Metadata, Vade};
 use crate::compute::Likelihood;
-use crate::data::write_atomically;
+use crate::files::write_atomically;
 use crate::nn::Architecture;
 use crate::{Error, Result};
 

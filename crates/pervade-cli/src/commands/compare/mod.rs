@@ -19,6 +19,7 @@ use pervade_rivals::Networks;
 use self::table::{Comparison, Format, MethodReport, RunReport};
 use crate::args::{Common, ReadArgs};
 use crate::console::Console;
+use crate::files::{Files, Kind};
 use crate::methods::{self, VADE};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, outputs, words};
@@ -87,7 +88,12 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
     if args.seeds == 0 {
         return Err(Error::setting("seeds", 0, "must be at least 1"));
     }
-    outputs::check(&[args.out.as_deref()])?;
+    let kind = format.map_or(Kind::Text, Format::kind);
+    let _claim = Files::new(common.force)
+        .input("DATA", &args.data)
+        .maybe_input("--labels", args.read.label_file().as_deref())
+        .maybe_output("--out", args.out.as_deref(), kind)
+        .claim(console)?;
     let device = common.open_device(console)?;
     let table = args.read.read(&args.data)?;
     if k < 2 || k > table.data.n_rows() {
@@ -96,7 +102,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
     }
     // What is wrong with the networks is wrong for all that have them.
     args.settings(Recipe::Robust, k).check(&table.data)?;
-    interrupt::listen(false);
+    let _polled = interrupt::poll();
     let methods = on_device!(&device, device => compare(args, &names, k, &table, device, console)?);
     let comparison = Comparison {
         data: outputs::name_of(&args.data),

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pervade::data::OutputFormat;
 use pervade::{Error, Result};
 use serde::Serialize;
 
+use crate::files::Kind;
 use crate::report::LabelScores;
 use crate::tables::{Spread, aligned};
 use crate::{outputs, words};
@@ -26,6 +28,15 @@ impl Format {
             Some("csv") => Ok(Self::Csv),
             Some("json") => Ok(Self::Json),
             _ => Err(Error::setting("out", path.display(), "must end in .md, .csv or .json")),
+        }
+    }
+
+    /// What a file of this format holds.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Markdown => Kind::Text,
+            Self::Csv => Kind::Table(OutputFormat::Csv),
+            Self::Json => Kind::Json,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use pervade::compute::{AnyDevice, Device};
-use pervade::data::check_writable;
+use pervade::data::OutputFormat;
 use pervade::{Error, Result, on_device};
 use serde_json::{Map, Value, json};
 
@@ -22,6 +22,7 @@ use self::tables::PaperTable;
 use self::work::{labels_of, list, run_table};
 use crate::args::Common;
 use crate::console::Console;
+use crate::files::{Claim, Files, Kind};
 use crate::{Outcome, interrupt};
 
 /// Reproduce the tables and figures of the VaDE paper, with a record of every run
@@ -171,9 +172,9 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
         return list(args, &tables, &What::figures(&args.what), console);
     }
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
-    check_writable(&args.out.join("table"))?;
+    let _claim = args.claim(&tables, common, console)?;
     let device = common.open_device(console)?;
-    interrupt::listen(false);
+    let _polled = interrupt::poll();
     let mut done = Vec::new();
     let failed = make_tables(args, tables, &device, console, &mut done);
     let failed = match failed {
@@ -298,6 +299,19 @@ fn fill_records<D: Device>(
 }
 
 impl ReproduceArgs {
+    /// Checks all files of the command before it starts; one run at a time works on a folder of records.
+    fn claim(&self, tables: &[(Which, Rows)], common: &Common, console: &Console) -> Result<Claim> {
+        let files = Files::new(common.force)
+            .maybe_input("--data", self.folder())
+            .maybe_input("--rows", self.rows.as_deref())
+            .folder(&self.out.join("records"));
+        let files = tables.iter().fold(files, |files, (which, _)| {
+            let [markdown, csv] = PaperTable::paths(*which, &self.out);
+            files.output("--out", &markdown, Kind::Text).output("--out", &csv, Kind::Table(OutputFormat::Csv))
+        });
+        files.claim(console)
+    }
+
     /// The data folder, where something may be run.
     fn folder(&self) -> Option<&Path> {
         self.data.as_deref().filter(|_| !self.redraw)

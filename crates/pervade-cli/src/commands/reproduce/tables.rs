@@ -32,9 +32,14 @@ impl PaperTable {
         self.records.iter().all(Option::is_none)
     }
 
+    /// Where both files of a table go: Markdown and CSV.
+    pub(super) fn paths(which: Which, out: &Path) -> [PathBuf; 2] {
+        ["md", "csv"].map(|ending| out.join(format!("{}.{ending}", which.name())))
+    }
+
     /// Writes both files; returns their paths.
     pub(super) fn write(&self, out: &Path) -> Result<[PathBuf; 2]> {
-        let paths = ["md", "csv"].map(|ending| out.join(format!("{}.{ending}", self.which.name())));
+        let paths = Self::paths(self.which, out);
         outputs::text(&paths[0], &self.markdown())?;
         outputs::text(&paths[1], &self.csv())?;
         Ok(paths)

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::Precision;
 use super::driver::failed;
-use crate::data::write_atomically;
+use crate::files::{close_to_others, is_private, make_private_folder, write_atomically};
 use crate::{Error, Result};
 
 /// The sources, in the order in which they build on each other.
@@ -85,18 +85,24 @@ pub fn kept_image(architecture: &str, precision: Precision, folder: Option<&Path
     let what = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
     let made_of = xxh3_128(what.as_bytes()).to_le_bytes();
     let path = folder.join(format!("kernels-{architecture}-{precision:?}.cubin").to_lowercase());
-    if let Some(image) = std::fs::read(&path).ok().and_then(|kept| image_in(&kept, made_of)) {
+    // What another user could have put there is not loaded into the device.
+    let may_keep = make_private_folder(folder);
+    let kept = std::fs::read(&path).ok().filter(|_| may_keep && is_private(&path));
+    if let Some(image) = kept.and_then(|kept| image_in(&kept, made_of)) {
         return Ok(image);
     }
     let image = compile_image(architecture, precision)?;
+    if !may_keep {
+        return Ok(image);
+    }
     // A folder that cannot be written to costs time at the next start, nothing else.
-    let _ = std::fs::create_dir_all(folder);
     let _ = write_atomically(&path, |file| {
         use std::io::Write;
         [&made_of[..], &xxh3_128(&image).to_le_bytes(), &image]
             .iter()
             .try_for_each(|part| file.write_all(part))
     });
+    close_to_others(&path, 0o600);
     Ok(image)
 }
 

@@ -8,7 +8,7 @@ mod vade;
 
 use std::path::{Path, PathBuf};
 
-use pervade::data::write_atomically;
+use pervade::files::write_atomically;
 use pervade::{Error, Result};
 use pervade_plots::Page;
 use serde_json::Value;

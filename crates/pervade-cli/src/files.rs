@@ -1,0 +1,283 @@
+//! All files of a command in one place, before any work: no output is an input, no two outputs are the same file, nothing
+//! of another kind is overwritten, and no other run is writing the same files.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use pervade::data::OutputFormat;
+use pervade::files::{Lock, check_writable, resolve};
+use pervade::{Error, Result};
+
+use crate::console::Console;
+
+/// What a file holds, as far as its first bytes tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A fitted model.
+    Model,
+    /// The checkpoint of a run.
+    Checkpoint,
+    /// A table of results.
+    Table(OutputFormat),
+    /// Pixels.
+    Png,
+    /// One JSON object, or one per line.
+    Json,
+    /// Text for people.
+    Text,
+}
+
+impl Kind {
+    /// The kind of table that the ending of `path` asks for.
+    pub(crate) fn table(path: &Path) -> Result<Self> {
+        OutputFormat::of(path).map(Kind::Table)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Model => "a pervade model",
+            Kind::Checkpoint => "a checkpoint of pervade",
+            Kind::Table(OutputFormat::Npy) => "a .npy file",
+            Kind::Table(OutputFormat::Parquet) => "a Parquet file",
+            Kind::Table(OutputFormat::Csv) => "a CSV file",
+            Kind::Png => "a PNG picture",
+            Kind::Json => "JSON",
+            Kind::Text => "text",
+        }
+    }
+
+    /// Whether a file that begins with these bytes is of this kind.
+    fn begins(self, head: &[u8]) -> bool {
+        let holds = |word: &[u8]| head.windows(word.len()).any(|bytes| bytes == word);
+        match self {
+            Kind::Model => holds(b"__metadata__") && holds(b"pervade-model-"),
+            Kind::Checkpoint => holds(b"__metadata__") && holds(b"pervade-checkpoint-"),
+            Kind::Table(OutputFormat::Npy) => head.starts_with(b"\x93NUMPY"),
+            Kind::Table(OutputFormat::Parquet) => head.starts_with(b"PAR1"),
+            Kind::Png => head.starts_with(b"\x89PNG"),
+            Kind::Json => head.trim_ascii_start().starts_with(b"{"),
+            Kind::Table(OutputFormat::Csv) | Kind::Text => !head.contains(&0),
+        }
+    }
+}
+
+/// Bytes of an existing file that are looked at.
+const HEAD: u64 = 1 << 12;
+
+/// A file as the user named it.
+struct Named {
+    /// The argument or flag: `DATA`, `--out`.
+    argument: &'static str,
+    path: PathBuf,
+}
+
+/// The inputs and outputs of a command.
+#[derive(Default)]
+pub(crate) struct Files {
+    inputs: Vec<Named>,
+    outputs: Vec<(Named, Kind)>,
+    folders: Vec<PathBuf>,
+    force: bool,
+}
+
+impl Files {
+    /// No files yet; `force` allows overwriting files of another kind.
+    pub(crate) fn new(force: bool) -> Self {
+        Self { force, ..Self::default() }
+    }
+
+    /// A file or folder that is read.
+    pub(crate) fn input(mut self, argument: &'static str, path: &Path) -> Self {
+        self.inputs.push(Named { argument, path: path.to_path_buf() });
+        self
+    }
+
+    /// A file that may be read.
+    pub(crate) fn maybe_input(self, argument: &'static str, path: Option<&Path>) -> Self {
+        match path {
+            Some(path) => self.input(argument, path),
+            None => self,
+        }
+    }
+
+    /// A file that is written.
+    pub(crate) fn output(mut self, argument: &'static str, path: &Path, kind: Kind) -> Self {
+        self.outputs.push((Named { argument, path: path.to_path_buf() }, kind));
+        self
+    }
+
+    /// A file that may be written.
+    pub(crate) fn maybe_output(self, argument: &'static str, path: Option<&Path>, kind: Kind) -> Self {
+        match path {
+            Some(path) => self.output(argument, path, kind),
+            None => self,
+        }
+    }
+
+    /// A folder in which many files are written.
+    pub(crate) fn folder(mut self, path: &Path) -> Self {
+        self.folders.push(path.to_path_buf());
+        self
+    }
+
+    /// Checks everything and takes the locks, which are held as long as the answer lives. Call it before any work.
+    pub(crate) fn claim(self, console: &Console) -> Result<Claim> {
+        self.refuse_same_files()?;
+        let mut claim = Claim::default();
+        for (output, kind) in &self.outputs {
+            if let (Kind::Checkpoint, Some(folder)) = (kind, output.path.parent()) {
+                claim.make_folder(folder)?;
+            }
+            check_writable(&output.path)?;
+            self.check_kind(output, *kind, console)?;
+        }
+        let files = self.outputs.iter().map(|(output, _)| &output.path).filter(|path| !is_stream(path));
+        for path in files.chain(&self.folders) {
+            claim.locks.extend(Lock::take(path, &holder())?);
+        }
+        Ok(claim)
+    }
+
+    fn refuse_same_files(&self) -> Result<()> {
+        for (place, (output, kind)) in self.outputs.iter().enumerate() {
+            let others = self.outputs[..place].iter().map(|(other, _)| other);
+            for other in self.inputs.iter().chain(others) {
+                let folder = output.path.parent().filter(|_| *kind == Kind::Checkpoint);
+                if is_same(&output.path, &other.path)
+                    || folder.is_some_and(|folder| is_same(folder, &other.path))
+                {
+                    return Err(output.same_as(other));
+                }
+            }
+        }
+        // `assign MODEL DATA >> DATA`: the shell has opened it already, but nothing is written to it yet.
+        let stdout = Path::new("/dev/stdout");
+        match self.inputs.iter().find(|input| stdout.is_file() && is_same(stdout, &input.path)) {
+            Some(input) => {
+                Err(Named { argument: "standard output", path: input.path.clone() }.same_as(input))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to overwrite what is of another kind; says what will be replaced.
+    fn check_kind(&self, output: &Named, kind: Kind, console: &Console) -> Result<()> {
+        let path = &output.path;
+        if !path.is_file() || is_stream(path) {
+            return Ok(());
+        }
+        let mut head = Vec::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(HEAD).read_to_end(&mut head))
+            .map_err(|e| Error::io("read", path, e))?;
+        if !head.is_empty() && !kind.begins(&head) {
+            // What lies in a folder of data is data: not even `--force` overwrites it.
+            if let Some(input) = self.inputs.iter().find(|input| lies_in(path, &input.path)) {
+                return Err(output.same_as(input));
+            }
+            if !self.force {
+                let must = format!("which exists and is not {}", kind.name());
+                return Err(Error::setting(output.argument.trim_start_matches('-'), path.display(), must)
+                    .with_hint("choose another name, or overwrite the file with `--force`"));
+            }
+        }
+        if kind != Kind::Checkpoint {
+            console.say(&format!("note: {} exists and will be replaced", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Locks on the outputs of a command, released when dropped.
+#[derive(Default)]
+pub(crate) struct Claim {
+    locks: Vec<Lock>,
+    /// Folders of checkpoints, which go when they are empty.
+    folders: Vec<PathBuf>,
+}
+
+impl Claim {
+    /// Makes the folder of a checkpoint, which goes again if nothing was put into it.
+    fn make_folder(&mut self, folder: &Path) -> Result<()> {
+        let real = resolve(folder).map_err(|e| Error::io("create", folder, e))?;
+        fs::create_dir_all(real).map_err(|e| Error::io("create", folder, e))?;
+        self.folders.push(folder.to_path_buf());
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.locks.clear();
+        for folder in &self.folders {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Which run this is, for another one that wants the same files.
+fn holder() -> String {
+    let command: Vec<String> =
+        std::env::args_os().skip(1).take(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    format!("process {} (pervade {})", std::process::id(), command.join(" "))
+}
+
+/// Pipes and devices can be shared, and hold nothing that could be lost.
+fn is_stream(path: &Path) -> bool {
+    path.starts_with("/proc") || fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
+}
+
+impl Named {
+    /// Says that this output is, or lies in, that input or other output.
+    fn same_as(&self, other: &Named) -> Error {
+        let relation = if other.path.is_dir() { "lies in" } else { "is the same file as" };
+        let must = format!("which {relation} {} ({})", other.argument, other.path.display());
+        Error::setting(self.argument.trim_start_matches('-'), self.path.display(), must)
+            .with_hint("nothing was changed; give the output a name of its own")
+    }
+}
+
+/// Whether two paths lead to the same file or folder, by identity where both exist, else by where they lead.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if is_stream(one) || is_stream(other) {
+        return false;
+    }
+    match (identity(one), identity(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => real_path(one).is_some() && real_path(one) == real_path(other),
+        _ => false,
+    }
+}
+
+/// Whether an existing file lies in the folder or below it.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    match (fs::canonicalize(path), fs::canonicalize(folder)) {
+        (Ok(path), Ok(folder)) => path.starts_with(folder),
+        _ => false,
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
+/// The path without links, for a file that does not exist yet.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(resolve(path).ok()?).ok()?;
+    // Without links, `..` is the folder above.
+    Some(path.components().fold(PathBuf::new(), |mut real, part| {
+        match part {
+            Component::ParentDir => drop(real.pop()),
+            part => real.push(part),
+        }
+        real
+    }))
+}

@@ -1,0 +1,14 @@
+//! Files that a run writes: they appear whole or not at all, have one writer at a time, and are never reached through a
+//! link that another user made.
+
+mod atomic;
+mod links;
+mod lock;
+mod pending;
+
+pub(crate) use atomic::temporary_names;
+pub use atomic::{check_writable, create, write_atomically};
+pub use links::resolve;
+pub(crate) use links::{close_to_others, is_private, make_private_folder};
+pub use lock::Lock;
+pub use pending::remove_pending;
