@@ -31,7 +31,7 @@ fn signal(child: &Child, name: &str) {
 
 /// Waits until the log holds the word.
 fn wait_for(place: &Place, log: &str, word: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !std::fs::read_to_string(place.path(log)).is_ok_and(|log| log.contains(word)) {
         assert!(Instant::now() < deadline, "`{word}` never came");
         sleep(Duration::from_millis(2));
@@ -174,7 +174,7 @@ fn a_signal_leaves_nothing_unfinished_where_nothing_is_trained() {
     place.fit_digits("m.pervade", &[]).done();
     let many = ["generate", "m.pervade", "-n", "3000000", "--out", "g.csv"];
     let child = start(place.command(&many));
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !place.files().iter().any(|name| name.ends_with("pervade-tmp")) {
         assert!(Instant::now() < deadline, "nothing was written");
         sleep(Duration::from_millis(2));

@@ -41,10 +41,10 @@ impl Lock {
             if !is_same(&file, &path) {
                 continue;
             }
-            let _pending = Pending::new(&path);
+            let pending = Pending::new(&path);
             // A full disk must not keep a run from locking: the text is for people only.
             let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
-            return Ok(Some(Self { path, _pending, _file: file }));
+            return Ok(Some(Self { path, _pending: pending, _file: file }));
         }
     }
 }

@@ -94,10 +94,10 @@ pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
 
 /// An error once the flag is set: the caller of a long grouping wants to stop.
 pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
-    match stop.load(Ordering::Relaxed) {
-        true => Err(Error::Interrupted { stage: "grouping the components", epoch: 0 }),
-        false => Ok(()),
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted { stage: "grouping the components", epoch: 0 });
     }
+    Ok(())
 }
 
 /// The same; ends with an error once `stop` is set.

@@ -125,6 +125,15 @@ struct Grouped {
     start: StartGroups,
 }
 
+/// Components grouped anew; none where fewer of them hold rows than there are clusters.
+fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Option<Vec<u32>>> {
+    match group_until(parts, Target::Fixed(n_clusters), stop) {
+        Ok(grouping) => Ok(Some(refine_until(parts, grouping, stop)?.groups)),
+        Err(error @ Error::Interrupted { .. }) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Groups the components of a state; without a start, this is it.
 fn group_components(
     settings: &CheckedSettings,
@@ -136,17 +145,8 @@ fn group_components(
     if let Some(start) = start {
         // Below the level that the graph knows, modularity is no guide: the start's groups stay. They
         // stay, too, when components died and fewer are left than there are clusters.
-        let regrouped = match start.by_ward || identity {
-            true => None,
-            false => match group_until(parts, Target::Fixed(start.n_clusters), stop) {
-                Err(error @ Error::Interrupted { .. }) => return Err(error),
-                grouping => grouping.ok(),
-            },
-        };
-        let groups = match regrouped {
-            Some(grouping) => refine_until(parts, grouping, stop)?.groups,
-            None => start.groups.clone(),
-        };
+        let groups = if start.by_ward || identity { None } else { regrouped(parts, start.n_clusters, stop)? };
+        let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
     }
     let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
