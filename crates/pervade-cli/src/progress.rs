@@ -238,7 +238,8 @@ impl<'c> Progress<'c> {
     fn not_saved(&mut self, error: &Error) {
         self.last_save = Instant::now();
         if self.saved.replace(false) != Some(false) {
-            self.say(&format!("warning: the checkpoint was not written: {error}; training goes on"));
+            let goes_on = if interrupt::asked() { "" } else { "; training goes on" };
+            self.say(&format!("warning: the checkpoint was not written: {error}{goes_on}"));
         }
     }
 

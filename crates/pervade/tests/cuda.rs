@@ -52,6 +52,28 @@ fn compiled_kernels_are_kept() {
         assert_eq!(kept().unwrap(), image);
         assert_eq!(std::fs::read(&path).unwrap(), file, "mended");
     }
+    // What others could have written is not believed: neither the file nor anything in the folder.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let open_to = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let forged = [&file[..16], &xxh3_128(b"forged").to_le_bytes(), b"forged"].concat();
+        std::fs::write(&path, &forged).unwrap();
+        open_to(&path, 0o666);
+        assert_eq!(kept().unwrap(), image);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "closed again");
+        open_to(&folder.path().join("new"), 0o777);
+        assert_eq!(kept().unwrap(), image);
+        assert_eq!(std::fs::metadata(folder.path().join("new")).unwrap().mode() & 0o777, 0o700, "closed again");
+        if std::os::unix::fs::chown(folder.path().join("new"), Some(12345), None).is_ok() {
+            std::fs::write(&path, &forged).unwrap();
+            assert_eq!(kept().unwrap(), image, "a folder of another user");
+            std::os::unix::fs::chown(folder.path().join("new"), Some(0), None).unwrap();
+            std::fs::write(&path, &file).unwrap();
+        }
+    }
     // No folder can be made below a file.
     assert_eq!(kept_image("sm_80", Precision::Fp32, Some(&path)).unwrap(), image);
 }
