@@ -45,6 +45,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
             let body = |params: &mut _, tick: &_| work.step(run, params, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
+        run.data.check_unchanged()?;
         let (epoch, terms) = (epoch + 1, run.device.take_sums(work.sums())?[0]);
         let terms = terms.scaled(1.0 / (steps * b) as f64);
         if !terms.elbo().is_finite() {

@@ -61,6 +61,7 @@ pub fn maximise_elbo<D: Device>(
         run_steps(n_steps, run.device.steps_at_once(), Stage::Joint.name(), epoch, observer, |numbers| {
             joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)
         })?;
+        run.data.check_unchanged()?;
         pack.state.epoch += 1;
         let terms = run.device.take_sums(&mut joint.sums)?;
         let mut control = Control::Continue;

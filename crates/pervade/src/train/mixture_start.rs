@@ -35,6 +35,7 @@ pub fn start_mixture<D: Device>(
     let settings = run.settings;
     let j = run.architecture.n_latents();
     let mut latents = latents_asking(run, &pack.params, &mut go_on)?;
+    run.data.check_unchanged()?;
     let options = EmOptions {
         components: settings.n_components,
         restarts: settings.settings.mixture_starts,

@@ -119,6 +119,7 @@ fn train_phase<D: Device>(
             let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
+        run.data.check_unchanged()?;
         pack.state.epoch += 1;
         let mut control = super::Control::Continue;
         for (place, terms) in run.device.take_sums(&mut work.sums)?.iter().enumerate() {
