@@ -88,6 +88,7 @@ impl<D: Device> Clusterer<D> for Aae {
             for number in 0..steps {
                 work.batch(&run, &mut pack.params, &mut critics, epoch as u64 - 1, number, steps)?;
             }
+            data.check_unchanged()?;
             let terms = device.take_sums(&mut work.sums)?[0].scaled(1.0 / (steps * settings.batch) as f64);
             if !terms.elbo().is_finite() {
                 return Err(Error::Diverged { stage: phase, epoch, loss: -terms.elbo() });

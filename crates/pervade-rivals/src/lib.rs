@@ -19,6 +19,7 @@
 mod aae;
 mod adversarial;
 mod ae_gmm;
+mod checked;
 mod dec;
 mod dlgmm;
 mod eigen;
@@ -98,7 +99,7 @@ impl<D: Device> Method<D> {
 
     /// The same with networks that are given.
     pub fn with_networks(&self, n_clusters: usize, networks: &Networks) -> Box<dyn Clusterer<D>> {
-        (self.build)(n_clusters, networks)
+        Box::new(checked::Checked((self.build)(n_clusters, networks)))
     }
 }
 
@@ -211,5 +212,5 @@ pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
 
 /// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
 pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
-    Ok(rows::dense(data, &rows::preparation(data)?))
+    data.unless_changed(rows::preparation(data).map(|preparation| rows::dense(data, &preparation)))
 }

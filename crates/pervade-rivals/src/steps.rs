@@ -45,6 +45,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
             let body = |params: &mut _, tick: &_| work.step(run, params, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
+        run.data.check_unchanged()?;
         if stopped.is_some() {
             return Err(Error::Interrupted { stage: phase, epoch });
         }

@@ -287,6 +287,10 @@ impl Settings {
 
     /// Checks every value, alone and against the data, and fills in what was left open.
     pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
+        data.unless_changed(self.check_against(data))
+    }
+
+    fn check_against(self, data: &Dataset) -> Result<CheckedSettings> {
         self.check_ranges()?;
         let n = data.n_rows();
         let n_clusters = self.check_clusters(n)?;

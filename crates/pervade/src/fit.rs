@@ -52,12 +52,38 @@ pub fn fit<D: Device>(
     observer: &mut dyn Observer,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Fit> {
+    let checksum = data.checksum();
+    let fit = fit_from(data, &checksum, settings, device, observer, checkpoints);
+    let unchanged = match &fit {
+        // What was saved was checked then.
+        Err(Error::Interrupted { .. }) => data.check_unchanged(),
+        // A change of the data explains any other error.
+        _ => data.check_unchanged_since(&checksum),
+    };
+    unchanged.map_err(|error| match checkpoints {
+        Some(place) if place.exists() => error.with_hint(
+            "leave the file alone while a run reads it; the checkpoint is kept: restore the file and use `--resume`, \
+             or start again",
+        ),
+        _ => error,
+    })?;
+    fit
+}
+
+/// [`fit`], to the last use of the data.
+fn fit_from<D: Device>(
+    data: &Dataset,
+    checksum: &str,
+    settings: &CheckedSettings,
+    device: &D,
+    observer: &mut dyn Observer,
+    checkpoints: Option<&Checkpoints>,
+) -> Result<Fit> {
     check_rows_differ(data)?;
     let run = Run::new(device, data, settings)?;
-    let checksum = data.checksum();
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
     let (mut finished, mut resumed) = match checkpoints {
-        Some(place) if place.resume && place.exists() => place.load(&run, &checksum)?,
+        Some(place) if place.resume && place.exists() => place.load(&run, checksum)?,
         _ => (Vec::new(), None),
     };
     let n_restarts = settings.settings.restarts;
@@ -68,17 +94,22 @@ pub fn fit<D: Device>(
             Some(pack) => pack,
             None => Pack::new(&run, first..first + side_by_side)?,
         };
-        let mut save = |pack: &Pack<D>| match checkpoints {
-            Some(place) => place.save(&run, &checksum, Some(pack), &finished),
+        let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints {
+            Some(place) => {
+                // A checkpoint never holds a state that was trained on other data than its checksum says.
+                data.check_unchanged_since(checksum)?;
+                place.save(&run, checksum, pack, finished)
+            }
             None => Ok(()),
         };
+        let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
         train_pack(&run, &mut pack, observer, &mut save, &mut Unwatched)?;
         finished.extend(finish(pack));
-        if let Some(place) = checkpoints {
-            save_or_tell(observer, || place.save::<D>(&run, &checksum, None, &finished))?;
+        if checkpoints.is_some() {
+            save_or_tell(observer, || save_state(None, &finished))?;
         }
     }
-    choose(&run, checksum, finished, observer)
+    choose(&run, checksum.to_string(), finished, observer)
 }
 
 /// Trains restarts of a fit, side by side as far as the device can; `watch` sees each on the way and gets its model
@@ -92,14 +123,16 @@ pub fn fit_restarts<D: Device>(
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
     check_rows_differ(data)?;
-    let run = Run::new(device, data, settings)?;
     let checksum = data.checksum();
+    let run = Run::new(device, data, settings)?;
     let mut first = restarts.start;
     while first < restarts.end {
         let left = restarts.end - first;
         let side_by_side = device.restarts_at_once(left).clamp(1, left);
         let mut pack = Pack::new(&run, first..first + side_by_side)?;
-        train_pack(&run, &mut pack, observer, &mut |_| Ok(()), watch)?;
+        let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(()), watch);
+        data.check_unchanged_since(&checksum)?;
+        trained?;
         let models = finish(pack).into_iter().map(|(done, values)| {
             Vade::assemble(data, checksum.clone(), settings, &run.architecture, values, done)
         });

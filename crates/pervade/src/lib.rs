@@ -44,6 +44,7 @@ pub mod mixture;
 pub mod model;
 pub mod nn;
 mod parallel;
+mod quiet;
 pub mod record;
 mod rows;
 pub mod seed;

@@ -176,6 +176,7 @@ impl<D: Device> Clusterer<D> for InfoGan {
                     return Err(Error::Interrupted { stage: phase, epoch });
                 }
             }
+            data.check_unchanged()?;
             let terms = training.take_terms(device)?.scaled(1.0 / steps as f64);
             if !terms.elbo().is_finite() {
                 return Err(Error::Diverged { stage: phase, epoch, loss: -terms.elbo() });

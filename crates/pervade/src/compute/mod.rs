@@ -5,6 +5,8 @@
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
 mod any;
+#[cfg(unix)]
+mod bus_error;
 mod components;
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -26,7 +28,7 @@ pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, Precision};
 pub use images::{Curve, NormSlots, Windows};
-pub use mapped::Mapped;
+pub use mapped::{FileMap, Mapped};
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::{Cuda, Precision};
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
@@ -160,7 +162,7 @@ impl Terms {
 /// A place where the arithmetic happens.
 ///
 /// Letters: R restarts, B rows of a batch, L samples a row, D columns, J latents, C components.
-pub trait Device: Sync {
+pub trait Device: Sync + 'static {
     /// Single-precision numbers on the device.
     type Buffer: Send + Sync;
     /// The data set on the device, in its own type.

@@ -1,14 +1,10 @@
-//! Bytes in: whole files, gzip streams, and arrays of numbers that grow only as bytes arrive.
+//! Bytes in: plain and gzip streams, and arrays of numbers that grow only as bytes arrive.
 
-use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
 
 use bytemuck::Pod;
 use flate2::read::MultiGzDecoder;
 
-use super::dataset::Array;
-use crate::compute::Mapped;
 use crate::{Error, Result};
 
 /// Deflate cannot pack more than this into one byte, so a claim beyond it is a lie.
@@ -20,21 +16,6 @@ const BLOCK: usize = 1 << 20;
 /// No line of the files that are read line by line comes near this; a packed file could hold one
 /// that fills the memory.
 const MOST_LINE: u64 = 1 << 24;
-
-/// The bytes of a file: mapped where that is possible, else read (pipes, empty files).
-pub(super) fn of_file(path: &Path) -> Result<Array<'static, u8>> {
-    let fail = |e| Error::io("read", path, e);
-    let about = fs::metadata(path).map_err(fail)?;
-    if about.is_file()
-        && about.len() > 0
-        && let Some(mapped) = Mapped::open(path, 0, about.len() as usize)?
-    {
-        return Ok(Array::Mapped(mapped));
-    }
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(fail)?;
-    Ok(bytes.into())
-}
 
 /// Whether these bytes are a gzip stream.
 pub(super) fn is_gzip(bytes: &[u8]) -> bool {

@@ -1,9 +1,11 @@
 //! Rows without labels, in the type they came in.
 
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use half::f16;
 
+use super::input_file::{self, InputFile};
 use crate::compute::Mapped;
 use crate::{Error, Result};
 
@@ -18,6 +20,8 @@ pub struct Dataset<'d> {
     column_names: Option<Vec<String>>,
     image: Option<ImageShape>,
     source: String,
+    /// The file that the numbers lie in, where they are read in place.
+    file: Option<Arc<InputFile>>,
 }
 
 /// The numbers of a table, row by row, in the type they were stored in.
@@ -218,7 +222,7 @@ impl<'d> Dataset<'d> {
                 format!("the table is empty: {n_rows} rows x {n_columns} columns"),
             ));
         }
-        let data = Self { n_rows, n_columns, values, column_names, image: None, source };
+        let data = Self { n_rows, n_columns, values, column_names, image: None, source, file: None };
         data.check_finite()?;
         Ok(data)
     }
@@ -259,7 +263,55 @@ impl<'d> Dataset<'d> {
             column_names: self.column_names.clone(),
             image: self.image,
             source: self.source.clone(),
+            file: self.file.clone(),
         }
+    }
+
+    /// Whether the numbers lie in a mapped file.
+    pub(super) fn is_in_place(&self) -> bool {
+        match &self.values {
+            Values::U8(v) => matches!(v, Array::Mapped(_)),
+            Values::F16(v) => matches!(v, Array::Mapped(_)),
+            Values::F32(v) => matches!(v, Array::Mapped(_)),
+            Values::F64(v) => matches!(v, Array::Mapped(_)),
+            Values::Csr(_) => false,
+        }
+    }
+
+    /// The same table, whose numbers lie in `file`.
+    pub(super) fn with_file(mut self, file: InputFile) -> Self {
+        self.file = Some(Arc::new(file));
+        self
+    }
+
+    /// Refuses a table whose numbers are read in place from a file that was written to since it was opened. Others
+    /// cannot change.
+    ///
+    /// This looks at the length and the modification time of the file and takes microseconds.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.check_unchanged())
+    }
+
+    /// The same, and refuses numbers whose [checksum](Dataset::checksum) is not `checksum`, which was taken before. This
+    /// reads the whole file; for a table that is not read in place from one it is as fast as the other.
+    pub fn check_unchanged_since(&self, checksum: &str) -> Result<()> {
+        self.check_unchanged()?;
+        let Some(file) = &self.file else { return Ok(()) };
+        let now = self.checksum();
+        // Again: the file may have been shortened while it was read.
+        self.check_unchanged()?;
+        if now == checksum {
+            return Ok(());
+        }
+        let problem =
+            format!("the values changed while the file was in use ({checksum} at the start, {now} now)");
+        Err(input_file::changed(file.place(), problem))
+    }
+
+    /// `result`, unless the file behind the table changed: an error about strange numbers would then mislead.
+    pub fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
+        self.check_unchanged()?;
+        result
     }
 
     /// Number of rows, N.

@@ -3,16 +3,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::bytes::{self, Source};
-use super::dataset::Array;
+use super::bytes::Source;
 use super::elements::NdArray;
-use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::input_file::InputFile;
+use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{har, idx, images, rcv1, stl10};
 use crate::{Error, Result};
 
 /// Reads a folder: STL-10, UCI HAR and RCV1-v2 by the names of their files, IDX files by their
 /// content, else images.
 pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
+    if let Some(name) = &options.array {
+        let held = "a folder holds one table";
+        return Err(no_arrays(&folder.display().to_string(), name, held));
+    }
     // Names come first: raw pixels and lists of words could begin like any other file.
     if stl10::is_folder(folder) {
         return stl10::read_folder(folder, options);
@@ -37,7 +41,9 @@ pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     parts.retain(|p| p.place.strip_suffix(".gz").is_none_or(|stem| !unpacked.iter().any(|u| u == stem)));
     parts.sort_by_key(|p| !p.is_train());
     let (labels, images): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|p| p.shape.len() == 1);
-    read_idx(folder, &images, &labels, options)
+    let table = read_idx(folder, &images, &labels, options);
+    images.iter().chain(&labels).try_for_each(|part| part.file.check_unchanged())?;
+    table
 }
 
 /// All files of a folder in the order of their names; hidden ones apart.
@@ -79,7 +85,7 @@ pub(super) fn wants_y(options: &ReadOptions, place: &str) -> Result<bool> {
 
 /// An IDX file of the folder.
 struct Part {
-    bytes: Array<'static, u8>,
+    file: InputFile,
     place: String,
     name: String,
     shape: Vec<usize>,
@@ -87,15 +93,16 @@ struct Part {
 
 impl Part {
     fn open(path: PathBuf) -> Result<Option<Self>> {
-        let bytes = bytes::of_file(&path)?;
+        let file = InputFile::open(&path)?;
         let place = path.display().to_string();
-        let start = Source::of_bytes(&bytes, &place).take::<4>();
+        let start = Source::of_bytes(&file, &place).take::<4>();
         if !start.is_ok_and(|start| idx::is_idx(&start)) {
             return Ok(None);
         }
-        let shape = idx::read_header(&mut Source::of_bytes(&bytes, &place))?.shape;
+        let header = idx::read_header(&mut Source::of_bytes(&file, &place));
+        let shape = file.unless_changed(header)?.shape;
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-        Ok(Some(Self { bytes, place, name, shape }))
+        Ok(Some(Self { file, place, name, shape }))
     }
 
     fn is_train(&self) -> bool {
@@ -103,7 +110,7 @@ impl Part {
     }
 
     fn source(&self) -> Source<'_> {
-        Source::of_bytes(&self.bytes, &self.place)
+        Source::of_bytes(&self.file, &self.place)
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::bytes::{self, Source};
 use super::dataset::{Dataset, Values};
 use super::folder::{companion, find, wants_y};
+use super::input_file;
 use super::labels::Labels;
 use super::options::{ReadOptions, Table};
 use super::text;
@@ -72,13 +73,14 @@ struct Stacked {
 impl Stacked {
     fn append(&mut self, path: &Path) -> Result<()> {
         let place = path.display().to_string();
-        let bytes = bytes::of_file(path)?;
-        let unpacked = if bytes::is_gzip(&bytes) {
-            Cow::Owned(Source::of_bytes(&bytes, &place).rest()?)
-        } else {
-            Cow::Borrowed(&bytes[..])
-        };
-        let part = text::read(&unpacked, &place, &ReadOptions::default())?.data;
+        let part = input_file::parse(path, |bytes, place| {
+            let unpacked = if bytes::is_gzip(bytes) {
+                Cow::Owned(Source::of_bytes(bytes, place).rest()?)
+            } else {
+                Cow::Borrowed(bytes)
+            };
+            Ok(text::read(&unpacked, place, &ReadOptions::default())?.data)
+        })?;
         if let Some(names) = part.column_names() {
             let first = names.iter().find(|name| name.parse::<f32>().is_err());
             let word: String = first.map_or("", |name| name).chars().take(40).collect();
@@ -132,10 +134,8 @@ impl Activities {
 
     /// The names of the activities in a file with one number a line.
     fn of_rows(&self, path: &Path) -> Result<Vec<&str>> {
-        let place = path.display().to_string();
-        let bytes = bytes::of_file(path)?;
         let mut found = Vec::new();
-        Source::of_bytes(&bytes, &place).each_line(|line_number, line| {
+        each_line(path, |place, line_number, line| {
             let word = String::from_utf8_lossy(line);
             let word = word.trim();
             if word.is_empty() {
@@ -144,7 +144,7 @@ impl Activities {
             let name = word.parse().ok().and_then(|number: u32| self.names.get(&number));
             let name = name.ok_or_else(|| {
                 let word: String = word.chars().take(40).collect();
-                Error::data(&place, format!("line {line_number}: the label is `{word}`, {}", self.known))
+                Error::data(place, format!("line {line_number}: the label is `{word}`, {}", self.known))
                     .with_hint("the file is damaged, or is not one of UCI HAR's")
             })?;
             found.push(name.as_str());
@@ -173,12 +173,17 @@ fn column_names(folder: &Path, n_columns: usize) -> Result<Option<Vec<String>>> 
     Ok(Some(numbered.into_iter().map(unique).collect()))
 }
 
+/// Calls `each` with the file's name, the number and the bytes of every line.
+fn each_line(path: &Path, mut each: impl FnMut(&str, usize, &[u8]) -> Result<()>) -> Result<()> {
+    input_file::parse(path, |bytes, place| {
+        Source::of_bytes(bytes, place).each_line(|number, line| each(place, number, line))
+    })
+}
+
 /// The lines `NUMBER NAME` of a file.
 fn numbered_names(path: &Path) -> Result<Vec<(u32, String)>> {
-    let place = path.display().to_string();
-    let bytes = bytes::of_file(path)?;
     let mut found = Vec::new();
-    Source::of_bytes(&bytes, &place).each_line(|line_number, line| {
+    each_line(path, |place, line_number, line| {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
         if text.is_empty() {
@@ -188,7 +193,7 @@ fn numbered_names(path: &Path) -> Result<Vec<(u32, String)>> {
         let numbered = parts.and_then(|(number, name)| Some((number.parse().ok()?, name.trim().to_string())));
         found.push(numbered.ok_or_else(|| {
             let text: String = text.chars().take(40).collect();
-            Error::data(&place, format!("line {line_number}: `{text}` is not a number and a name"))
+            Error::data(place, format!("line {line_number}: `{text}` is not a number and a name"))
         })?);
         Ok(())
     })?;

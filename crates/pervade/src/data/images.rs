@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use image::ImageReader;
 use rayon::prelude::*;
 
-use super::bytes;
 use super::dataset::{Dataset, ImageShape, Values};
 use super::folder::sorted_files;
+use super::input_file;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::quiet::catch_panic;
 use crate::{Error, Result};
 
 /// Images that are unpacked at a time, so that few of them are held twice.
@@ -93,18 +94,22 @@ fn folder_names(folder: &Path, paths: &[PathBuf]) -> Result<Labels> {
 
 /// The pixels of one image, three bytes each.
 fn decode(path: &Path) -> Result<image::RgbImage> {
-    let bytes = bytes::of_file(path)?;
     let broken = |e: &dyn std::fmt::Display| {
         Error::data(path.display(), format!("the image cannot be read: {e}"))
             .with_hint("remove or repair the file")
     };
-    let mut reader =
-        ImageReader::new(Cursor::new(&bytes[..])).with_guessed_format().map_err(|e| broken(&e))?;
-    // No image unpacks to more than this many times its file; a header that says so lies.
-    let mut limits = image::Limits::default();
-    limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
-    reader.limits(limits);
-    Ok(reader.decode().map_err(|e| broken(&e))?.into_rgb8())
+    let decode = |bytes: &[u8]| {
+        let mut reader =
+            ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|e| broken(&e))?;
+        // No image unpacks to more than this many times its file; a header that says so lies.
+        let mut limits = image::Limits::default();
+        limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
+        reader.limits(limits);
+        Ok(reader.decode().map_err(|e| broken(&e))?.into_rgb8())
+    };
+    input_file::parse(path, |bytes, _| {
+        catch_panic(|| decode(bytes)).unwrap_or_else(|| Err(broken(&"the decoder gave up")))
+    })
 }
 
 /// Rows of pixels: one channel until the first image with colour.

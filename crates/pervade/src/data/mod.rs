@@ -9,6 +9,7 @@ mod folder;
 mod har;
 mod idx;
 mod images;
+mod input_file;
 mod labels;
 mod mat;
 mod npy;

@@ -1,11 +1,11 @@
 //! NumPy's `.npy`: one array, read in place where the file allows it.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use super::bytes::Source;
 use super::dataset::{Array, Values};
 use super::elements::{Element, Items, NdArray};
-use crate::compute::Mapped;
+use crate::compute::{FileMap, Mapped};
 use crate::{Error, Result};
 
 /// The first bytes of every `.npy` file.
@@ -50,30 +50,25 @@ pub(super) fn read(source: &mut Source) -> Result<NdArray> {
     })
 }
 
-/// Maps the array of the file at `path`, whose bytes are `bytes`, where its numbers lie there as
-/// memory wants them; else `None`.
-pub(super) fn map(path: &Path, bytes: &[u8], place: &str) -> Result<Option<NdArray>> {
-    let header = read_header(&mut Source::of_bytes(bytes, place))?;
+/// The array of a mapped file, in place, where its numbers lie there as memory wants them; else `None`.
+pub(super) fn in_place(file: &Arc<FileMap>, place: &str) -> Result<Option<NdArray>> {
+    let header = read_header(&mut Source::plain(file.bytes(), place))?;
     let n = NdArray::count(&header.shape, place)?;
     if header.fortran || header.big_endian || cfg!(target_endian = "big") || n == 0 {
         return Ok(None);
     }
     let at = header.n_bytes;
     // A longer file is left to `read`, which says what is wrong with it.
-    let ends_at = |size: usize| n.checked_mul(size).and_then(|b| b.checked_add(at)) == Some(bytes.len());
+    let ends_at =
+        |size: usize| n.checked_mul(size).and_then(|b| b.checked_add(at)) == Some(file.bytes().len());
+    fn array<T: bytemuck::Pod>(file: &Arc<FileMap>, at: usize, n: usize) -> Option<Array<'static, T>> {
+        Mapped::new(file.clone(), at, n).map(Array::Mapped)
+    }
     let values = match header.kind {
-        Kind::Number(Element::U8) if ends_at(1) => {
-            Mapped::open(path, at, n)?.map(|m| Values::U8(Array::Mapped(m)))
-        }
-        Kind::Number(Element::F16) if ends_at(2) => {
-            Mapped::open(path, at, n)?.map(|m| Values::F16(Array::Mapped(m)))
-        }
-        Kind::Number(Element::F32) if ends_at(4) => {
-            Mapped::open(path, at, n)?.map(|m| Values::F32(Array::Mapped(m)))
-        }
-        Kind::Number(Element::F64) if ends_at(8) => {
-            Mapped::open(path, at, n)?.map(|m| Values::F64(Array::Mapped(m)))
-        }
+        Kind::Number(Element::U8) if ends_at(1) => array(file, at, n).map(Values::U8),
+        Kind::Number(Element::F16) if ends_at(2) => array(file, at, n).map(Values::F16),
+        Kind::Number(Element::F32) if ends_at(4) => array(file, at, n).map(Values::F32),
+        Kind::Number(Element::F64) if ends_at(8) => array(file, at, n).map(Values::F64),
         _ => None,
     };
     Ok(values.map(|values| NdArray { shape: header.shape, items: Items::Values(values) }))

@@ -79,6 +79,12 @@ pub(super) fn not_offered(place: &str, wanted: &LabelSource, offered: &str) -> E
         .with_hint("`--labels` takes a file, `column:NAME`, `column:last`, or the name of an array")
 }
 
+/// The error for `--array` where there are no arrays to choose from.
+pub(super) fn no_arrays(place: &str, name: &str, held: &str) -> Error {
+    Error::data(place, format!("there is no array `{name}` here; {held}"))
+        .with_hint("leave out `--array`, which chooses an array of an .npz or .mat file")
+}
+
 /// A mistyped path must be reported as a missing file, not as a missing array of that name.
 fn looks_like_a_file(text: &str) -> bool {
     const ENDINGS: [&str; 11] =

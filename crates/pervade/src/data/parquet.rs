@@ -11,6 +11,7 @@ use super::dataset::{Dataset, Values};
 use super::elements::Items;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::quiet::catch_panic;
 use crate::{Error, Result};
 
 /// Rows that are decoded at a time.
@@ -43,8 +44,7 @@ pub(super) fn read_labels(bytes: Vec<u8>, place: &str) -> Result<Labels> {
 /// The decoder is not ours, and flipped bytes do make it panic (in `arrow-buffer` and in its column
 /// decoder, version 60); to the user that too is a damaged file.
 fn guarded<T>(place: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(damaged(place, &"the decoder gave up")))
+    catch_panic(work).unwrap_or_else(|| Err(damaged(place, &"the decoder gave up")))
 }
 
 fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
@@ -215,8 +215,13 @@ fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Resu
         _ => return Ok((column.clone(), 1, false)),
     };
     let width = values.len().checked_div(n).unwrap_or(0);
-    refuse_nulls(&values, first_row * width, name, place)?;
-    Ok((values, width, true))
+    match first_null(&values) {
+        None => Ok((values, width, true)),
+        Some(i) => {
+            let value = format!("value {} of column `{name}`", i % width);
+            Err(null(place, first_row + i / width, &value))
+        }
+    }
 }
 
 fn lists<O: arrow::array::OffsetSizeTrait>(
@@ -239,11 +244,19 @@ fn uneven(place: &str, row: usize, name: &str, width: usize, first: usize) -> Er
 }
 
 fn refuse_nulls(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Result<()> {
-    let Some(row) = (0..column.len()).find(|&i| column.null_count() > 0 && column.is_null(i)) else {
-        return Ok(());
-    };
-    Err(Error::data(place, format!("row {}, column `{name}` is null (counted from 0)", first_row + row))
-        .with_hint("fill in or remove such rows first"))
+    match first_null(column) {
+        None => Ok(()),
+        Some(row) => Err(null(place, first_row + row, &format!("column `{name}`"))),
+    }
+}
+
+fn first_null(column: &ArrayRef) -> Option<usize> {
+    (0..column.len()).find(|&i| column.null_count() > 0 && column.is_null(i))
+}
+
+fn null(place: &str, row: usize, what: &str) -> Error {
+    Error::data(place, format!("row {row}, {what} is null (counted from 0)"))
+        .with_hint("fill in or remove such rows first")
 }
 
 /// Writes columns side by side behind the rows in `out`.

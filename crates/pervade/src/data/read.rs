@@ -3,11 +3,14 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::bytes::{self, Source};
+use super::input_file::InputFile;
 use super::labels::Labels;
-use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{folder, idx, images, mat, npy, npz, parquet, stl10, svmlight, text};
+use crate::compute::FileMap;
 use crate::{Error, Result};
 
 /// Bytes that are looked at to tell what a file is.
@@ -28,14 +31,12 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
     let mut table = if path.is_dir() {
         folder::read(path, &inside)?
     } else {
-        let bytes = bytes::of_file(path)?;
-        Input {
-            bytes: &bytes,
-            path: Some(path),
-            place: &path.display().to_string(),
-            extension: &extension(path),
+        let file = InputFile::open(path)?;
+        let mut table = file.unless_changed(Input::of_file(&file, path, &extension(path)).table(&inside))?;
+        if table.data.is_in_place() {
+            table.data = table.data.with_file(file);
         }
-        .table(&inside)?
+        table
     };
     if let Some(file) = label_file {
         table.labels = Some(read_labels(file)?);
@@ -50,8 +51,7 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
 /// Reads a table from the bytes of a file; `extension` helps where the content leaves it open.
 pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Result<Table> {
     let extension = extension.trim_start_matches('.').to_ascii_lowercase();
-    let table =
-        Input { bytes, path: None, place: "bytes in memory", extension: &extension }.table(options)?;
+    let table = Input::of_memory(bytes, &extension).table(options)?;
     if let Some(labels) = &table.labels {
         labels.check_length(table.data.n_rows(), "bytes in memory")?;
     }
@@ -60,15 +60,14 @@ pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Resul
 
 /// Reads a file of labels: one array, or text with one column.
 pub fn read_labels(path: &Path) -> Result<Labels> {
-    let bytes = bytes::of_file(path)?;
-    Input { bytes: &bytes, path: Some(path), place: &path.display().to_string(), extension: &extension(path) }
-        .labels()
+    let file = InputFile::open(path)?;
+    file.unless_changed(Input::of_file(&file, path, &extension(path)).labels())
 }
 
 /// Reads labels from the bytes of a file.
 pub fn read_label_bytes(bytes: &[u8], extension: &str) -> Result<Labels> {
     let extension = extension.trim_start_matches('.').to_ascii_lowercase();
-    Input { bytes, path: None, place: "bytes in memory", extension: &extension }.labels()
+    Input::of_memory(bytes, &extension).labels()
 }
 
 /// The kinds of file that are told apart.
@@ -88,14 +87,31 @@ enum Format {
 /// The bytes of one file, perhaps packed by gzip, and what is known about it.
 struct Input<'a> {
     bytes: &'a [u8],
+    map: Option<&'a Arc<FileMap>>,
     path: Option<&'a Path>,
     place: &'a str,
     extension: &'a str,
 }
 
 impl<'a> Input<'a> {
+    fn of_file(file: &'a InputFile, path: &'a Path, extension: &'a str) -> Self {
+        Self { bytes: file, map: file.map(), path: Some(path), place: file.place(), extension }
+    }
+
+    fn of_memory(bytes: &'a [u8], extension: &'a str) -> Self {
+        Self { bytes, map: None, path: None, place: "bytes in memory", extension }
+    }
+
     fn table(&self, options: &ReadOptions) -> Result<Table> {
-        let array = match self.format()? {
+        let format = self.format()?;
+        if let Some(name) = &options.array
+            && !matches!(format, Format::Npz | Format::Mat)
+        {
+            let is_array = matches!(format, Format::Npy | Format::Idx);
+            let held = if is_array { "one array without a name" } else { "one table" };
+            return Err(no_arrays(self.place, name, &format!("the file holds {held}")));
+        }
+        let array = match format {
             Format::Npz => return npz::read(&self.unpacked()?, self.place, options),
             Format::Parquet => return parquet::read(self.unpacked()?.into_owned(), self.place, options),
             Format::Mat => return mat::read(&self.unpacked()?, self.place, options),
@@ -104,13 +120,14 @@ impl<'a> Input<'a> {
             Format::Stl10Pictures => return stl10::read_pictures(&self.path(), self.bytes, options),
             Format::Stl10Labels => return Err(stl10::other_kind(self.place, "labels", "pictures")),
             Format::Idx => idx::read(&mut self.source())?,
-            Format::Npy => match self.path.filter(|_| !bytes::is_gzip(self.bytes)) {
-                Some(path) => match npy::map(path, self.bytes, self.place)? {
-                    Some(mapped) => mapped,
+            Format::Npy => {
+                let plain = self.map.filter(|_| !bytes::is_gzip(self.bytes));
+                let in_place = plain.map(|map| npy::in_place(map, self.place)).transpose()?.flatten();
+                match in_place {
+                    Some(array) => array,
                     None => npy::read(&mut self.source())?,
-                },
-                None => npy::read(&mut self.source())?,
-            },
+                }
+            }
         };
         if let Some(wanted) = &options.labels {
             return Err(not_offered(self.place, wanted, "the file holds one array"));

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use super::bytes::{self, Source};
+use super::bytes::Source;
 use super::dataset::{Dataset, ImageShape, Values};
 use super::folder::{companion, find, wants_y};
+use super::input_file;
 use super::labels::Labels;
 use super::options::{ReadOptions, Table, not_offered};
 use crate::{Error, Result};
@@ -47,12 +48,12 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     for (pictures, labels) in PICTURE_FILES.into_iter().zip(LABEL_FILES) {
         let n_before = pixels.len() / PICTURE_BYTES;
         let path = companion(folder, pictures, WHOLE)?;
-        File::new(&path, &bytes::of_file(&path)?).append_pictures(&mut pixels)?;
+        input_file::parse(&path, |bytes, _| File::new(&path, bytes).append_pictures(&mut pixels))?;
         if !wanted {
             continue;
         }
         let path = companion(folder, labels, WHOLE)?;
-        let classes = File::new(&path, &bytes::of_file(&path)?).classes()?;
+        let classes = input_file::parse(&path, |bytes, _| File::new(&path, bytes).classes())?;
         let n_pictures = pixels.len() / PICTURE_BYTES - n_before;
         if classes.len() != n_pictures {
             let problem =
@@ -176,12 +177,13 @@ fn into_dataset(pixels: Vec<u8>, place: &str) -> Result<Dataset<'static>> {
 fn class_names(folder: &Path) -> Result<Option<Vec<String>>> {
     let Some(path) = find(folder, "class_names.txt") else { return Ok(None) };
     let place = path.display().to_string();
-    let bytes = bytes::of_file(&path)?;
     let mut names = Vec::new();
-    Source::of_bytes(&bytes, &place).each_line(|_, line| {
-        let name = String::from_utf8_lossy(line).trim().to_string();
-        names.extend(Some(name).filter(|name| !name.is_empty()));
-        Ok(())
+    input_file::parse(&path, |bytes, place| {
+        Source::of_bytes(bytes, place).each_line(|_, line| {
+            let name = String::from_utf8_lossy(line).trim().to_string();
+            names.extend(Some(name).filter(|name| !name.is_empty()));
+            Ok(())
+        })
     })?;
     if names.len() != N_CLASSES {
         return Err(Error::data(

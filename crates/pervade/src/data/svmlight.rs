@@ -22,7 +22,8 @@ pub(super) fn is_svmlight(head: &[u8]) -> bool {
 /// Indices count from 1 unless a 0 occurs.
 pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
     let mut parts = Parts { starts: vec![0], indices: Vec::new(), values: Vec::new() };
-    let mut label_words: Vec<&str> = Vec::new();
+    // Copied: the bytes may be those of a mapped file, which can change after the check for UTF-8.
+    let mut label_words: Vec<String> = Vec::new();
     for (line_number, line) in (1..).zip(bytes.split(|&b| b == b'\n')) {
         let mut words = content(line);
         let Some(label) = words.next() else { continue };
@@ -30,7 +31,7 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             let word: String = String::from_utf8_lossy(word).chars().take(40).collect();
             Error::data(place, format!("line {line_number}: `{word}` is not {what}"))
         };
-        label_words.push(std::str::from_utf8(label).map_err(|_| broken(label, "a label"))?);
+        label_words.push(String::from_utf8(label.to_vec()).map_err(|_| broken(label, "a label"))?);
         for word in words.filter(|word| !is_query(word)) {
             let (index, value) = entry(word).ok_or_else(|| broken(word, "`index:value`"))?;
             parts.indices.push(index);

@@ -151,7 +151,8 @@ impl Vade {
         self.metadata.preparation.check_columns(data)?;
         let params = Params::fixed(device, &self.values)?;
         let rows = device.rows(data, &self.metadata.preparation)?;
-        blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit)
+        let visited = blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit);
+        data.unless_changed(visited)
     }
 
     /// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.

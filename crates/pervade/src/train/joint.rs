@@ -73,6 +73,7 @@ pub fn maximise_elbo<D: Device>(
         let stopped = run_steps(steps, run.device.steps_at_once(), observer, |numbers| {
             joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)
         })?;
+        run.data.check_unchanged()?;
         if let Some(done) = stopped {
             return pack.stop_after(done, run.device, &joint.sums, observer, save);
         }

@@ -45,6 +45,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     let settings = run.settings;
     let j = run.architecture.n_latents();
     let mut latents = latents_asking(run, &pack.params, &mut go_on)?;
+    run.data.check_unchanged()?;
     let options = EmOptions {
         components: settings.n_components,
         restarts: settings.settings.mixture_starts,

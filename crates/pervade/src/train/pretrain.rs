@@ -121,6 +121,7 @@ fn train_phase<D: Device>(
             let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
             run.device.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
+        run.data.check_unchanged()?;
         if let Some(done) = stopped {
             return pack.stop_after(done, run.device, &work.sums, observer, save);
         }

@@ -19,9 +19,9 @@ use rayon::prelude::*;
 
 use self::entries::{Kind, Visitor};
 use self::topics::Topics;
-use super::bytes;
 use super::dataset::{Dataset, Values};
 use super::folder::{companion, find, sorted_files, wants_y};
+use super::input_file::InputFile;
 use super::labels::Labels;
 use super::options::{ReadOptions, Table};
 use super::sparse::Parts;
@@ -58,17 +58,17 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
         Kind::Vectors
     };
     let name = |part: &str| format!("{}{part}.dat", kind.prefix());
-    let paths: Vec<PathBuf> =
-        PARTS.iter().map(|part| companion(folder, &name(part), WHOLE)).collect::<Result<_>>()?;
+    let open = |part: &&str| InputFile::open(&companion(folder, &name(part), WHOLE)?);
+    let files: Vec<InputFile> = PARTS.iter().map(open).collect::<Result<_>>()?;
 
     let counted =
-        over_parts(&paths, kind, || Counting { topics: &topics, ids: Vec::new(), n_uses: HashMap::new() })?;
+        over_parts(&files, kind, || Counting { topics: &topics, ids: Vec::new(), n_uses: HashMap::new() })?;
     let ids: Vec<u32> = counted.iter().flat_map(|part| part.ids.iter().copied()).collect();
     topics.check_all_are_there(&ids, &place)?;
     let terms = most_used(counted.into_iter().map(|part| part.n_uses), kind);
     let column_of: HashMap<&str, u32> = (0..).zip(&terms).map(|(j, term)| (term.as_str(), j)).collect();
 
-    let filled = over_parts(&paths, kind, || Filling::new(&topics, &column_of))?;
+    let filled = over_parts(&files, kind, || Filling::new(&topics, &column_of))?;
     let mut parts = together(filled.into_iter().map(|part| part.parts));
     weights::weigh(&mut parts, terms.len(), kind);
     let csr = parts.into_csr(ids.len(), terms.len(), &place)?;
@@ -80,18 +80,17 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
 
 /// Sends a visitor through every part; the parts side by side, what they found in their order.
 fn over_parts<V: Visitor + Send>(
-    paths: &[PathBuf],
+    files: &[InputFile],
     kind: Kind,
     new: impl Fn() -> V + Sync,
 ) -> Result<Vec<V>> {
-    let visit = |path: &PathBuf| {
-        let bytes = bytes::of_file(path)?;
+    let visit = |file: &InputFile| {
         let mut visitor = new();
-        entries::visit(kind, &bytes, &path.display().to_string(), &mut visitor)?;
+        file.unless_changed(entries::visit(kind, file, file.place(), &mut visitor))?;
         Ok(visitor)
     };
     // Collected first, so that of several broken parts the same one is always named.
-    let visited: Vec<Result<V>> = paths.par_iter().map(visit).collect();
+    let visited: Vec<Result<V>> = files.par_iter().map(visit).collect();
     visited.into_iter().collect()
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::data::bytes::{self, Source};
+use crate::data::bytes::Source;
+use crate::data::input_file;
 use crate::{Error, Result};
 
 /// The topics that all others lie below.
@@ -18,9 +19,8 @@ impl Topics {
     /// Reads the file; topics below the roots do not matter here.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let place = path.display().to_string();
-        let bytes = bytes::of_file(path)?;
         let mut roots: HashMap<u32, u8> = HashMap::new();
-        Source::of_bytes(&bytes, &place).each_line(|line_number, line| {
+        let mut read_line = |line_number: usize, line: &[u8]| {
             let text = String::from_utf8_lossy(line);
             let mut words = text.split_whitespace();
             let Some(topic) = words.next() else { return Ok(()) };
@@ -37,7 +37,8 @@ impl Topics {
                 *roots.entry(id).or_default() |= 1 << root;
             }
             Ok(())
-        })?;
+        };
+        input_file::parse(path, |bytes, place| Source::of_bytes(bytes, place).each_line(&mut read_line))?;
         let topics = Self { roots };
         if topics.n_of_one_root() == 0 {
             return Err(Error::data(

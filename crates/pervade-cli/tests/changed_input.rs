@@ -1,0 +1,174 @@
+//! Input that changes while the command reads it, and input with which `--array` makes no sense.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use common::{Place, Ran, sample};
+
+const ROWS: usize = 20_000;
+const COLUMNS: usize = 50;
+
+/// Three clusters in 50 columns of single precision.
+fn write_npy(place: &Place) -> std::path::PathBuf {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({ROWS}, {COLUMNS}), }}");
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    bytes.extend(format!("{header:<117}\n").bytes());
+    for i in 0..ROWS * COLUMNS {
+        let value = (i / COLUMNS % 3 * (i % COLUMNS % 5)) as f32 + (i as f32 * 0.37).sin() * 0.2;
+        bytes.extend(value.to_le_bytes());
+    }
+    place.write("x.npy", bytes)
+}
+
+/// A fit that would take minutes and saves after every epoch.
+fn fit(place: &Place, model: &str) -> Command {
+    let flags = "-k 3 --hidden 32,32 --pretrain-epochs 4 --epochs 2000 --device cpu --checkpoint-seconds 0";
+    let log = format!("{model}.jsonl");
+    let mut args = vec!["fit", "x.npy", "--out", model, "--log", &log];
+    args.extend(flags.split(' '));
+    place.command(&args)
+}
+
+/// Runs the command, changes its data once the log says `word`, and waits for its end.
+fn change_when(place: &Place, model: &str, word: &str, change: impl FnOnce(&Path)) -> Ran {
+    let mut command = fit(place, model);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let log = place.path(&format!("{model}.jsonl"));
+    while !std::fs::read_to_string(&log).is_ok_and(|log| log.contains(word)) {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "never said `{word}`");
+        sleep(Duration::from_millis(2));
+    }
+    change(&place.path("x.npy"));
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran {
+        // A death by signal has no code.
+        status: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+#[track_caller]
+fn assert_refused(ran: &Ran, problem: &str) {
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let errors: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("error:")).collect();
+    assert!(
+        errors.len() == 1 && errors[0].contains("x.npy") && errors[0].contains(problem),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("leave the file alone"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+#[test]
+fn data_that_are_shortened_during_a_fit_end_it_with_one_error() {
+    for word in ["pretrained", "\"trained\""] {
+        let place = Place::new();
+        let data = write_npy(&place);
+        let size = std::fs::metadata(&data).unwrap().len();
+        let ran = change_when(&place, "m.pervade", word, |path| {
+            OpenOptions::new().write(true).open(path).unwrap().set_len(1000).unwrap();
+        });
+        assert_refused(&ran, &format!("({size} bytes at the start, 1000 now)"));
+        assert!(!place.path("m.pervade").exists(), "a model of changed data was written");
+    }
+}
+
+#[test]
+fn data_that_are_rewritten_during_a_fit_end_it_with_one_error() {
+    let changes: [&[u8]; 2] = [&[7; 4096], &[0xff; 4096]]; // finite numbers, and NaN
+    for bytes in changes {
+        let place = Place::new();
+        write_npy(&place);
+        let ran = change_when(&place, "m.pervade", "\"trained\"", |path| {
+            let mut file = OpenOptions::new().write(true).open(path).unwrap();
+            file.seek(SeekFrom::Start(128)).unwrap();
+            file.write_all(bytes).unwrap();
+        });
+        assert_refused(&ran, "was written to while it was in use");
+        assert!(!place.path("m.pervade").exists(), "a model of changed data was written");
+    }
+}
+
+/// Under a limit on addresses that has room for the file once.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_npy_file_is_mapped_once() {
+    const BYTES: usize = 600_000_000;
+    let place = Place::new();
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}, 1000), }}", BYTES / 1000);
+    let mut start = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    start.extend(format!("{header:<117}\n").bytes());
+    let file = place.write("zeros.npy", &start);
+    // The rest of the file is a hole: zeros without blocks on the disk.
+    let file = OpenOptions::new().write(true).open(file).unwrap();
+    file.set_len((start.len() + BYTES) as u64).unwrap();
+    let mut command = Command::new("sh");
+    let binary = assert_cmd::cargo::cargo_bin!("pervade");
+    command.arg("-c").arg("ulimit -v 1000000 && exec \"$0\" \"$@\"").arg(binary).current_dir(place.path(""));
+    command.args("--threads 1 fit zeros.npy -k 2 --device cpu -o m.pervade".split(' '));
+    let ran = common::finish(command);
+    assert!(ran.stderr.contains("read zeros.npy: 600,000 rows"), "{}", ran.stderr);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+}
+
+#[test]
+fn an_array_is_not_chosen_where_arrays_have_no_names() {
+    let place = Place::new();
+    let files = [
+        "f32_c.npy",
+        "packed.npy.gz",
+        "bytes.idx",
+        "header.csv",
+        "one.svm",
+        "doubles.parquet",
+        "grey",
+        "mnist",
+    ];
+    for name in files {
+        let file = sample(name);
+        let ran =
+            place.run(&["fit", file.to_str().unwrap(), "-k", "2", "--array", "nosuch", "-o", "m.pervade"]);
+        assert_eq!(ran.status, 2, "{name}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("there is no array `nosuch`") && ran.stderr.contains("leave out `--array`"),
+            "{name}: {}",
+            ran.stderr
+        );
+    }
+    for name in ["only_one.npz", "plain.mat"] {
+        let file = sample(name);
+        let ran =
+            place.run(&["fit", file.to_str().unwrap(), "-k", "2", "--array", "nosuch", "-o", "m.pervade"]);
+        assert_eq!(ran.status, 2, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains("there is no array `nosuch`; there are"), "{name}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn damaged_parquet_files_print_no_panic() {
+    let place = Place::new();
+    let good = std::fs::read(sample("mixed.parquet")).unwrap();
+    for at in (4..good.len()).step_by(good.len() / 40) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x55;
+        place.write("x.parquet", bytes);
+        let ran = place.run(&["fit", "x.parquet", "-k", "100000", "--out", "m.pervade"]);
+        assert_eq!(ran.status, 2, "byte {at}: {}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("panicked") && !ran.stderr.contains("BACKTRACE"),
+            "byte {at}: {}",
+            ran.stderr
+        );
+    }
+}

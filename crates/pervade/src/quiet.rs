@@ -1,0 +1,30 @@
+//! Panics of decoders that are not ours, caught without a word on stderr.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+static HOOK: Once = Once::new();
+
+/// Runs `work` on this thread; `None` if it panics, about which nothing is printed.
+///
+/// For third-party decoders of untrusted bytes only: a panic of our own is a bug and should be heard. The first call
+/// puts a hook before the program's panic hook, which all other panics still reach.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
+    HOOK.call_once(|| {
+        let previous = take_hook();
+        set_hook(Box::new(move |info| {
+            if !IS_QUIET.try_with(Cell::get).unwrap_or(false) {
+                previous(info);
+            }
+        }));
+    });
+    let outer = IS_QUIET.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    IS_QUIET.set(outer);
+    result.ok()
+}
