@@ -276,6 +276,10 @@ impl Log {
 }
 
 impl Observer for Progress<'_> {
+    fn saving(&mut self) {
+        interrupt::asked();
+    }
+
     fn stop_flag(&self) -> Arc<AtomicBool> {
         interrupt::flag()
     }
@@ -317,12 +321,11 @@ impl Observer for Progress<'_> {
             }
             Event::StageEnded { .. } => self.end(true),
             Event::Remark(_, remark) => self.say(&format!("note: {remark}")),
-            Event::Saved if self.plan.save_every.is_some() => {
+            Event::Saved => {
                 self.last_save = Instant::now();
                 self.saved = Some(true);
                 interrupt::set_resumable();
             }
-            Event::Saved => {}
             Event::NotSaved(error) => self.not_saved(error),
         }
         Control::Continue

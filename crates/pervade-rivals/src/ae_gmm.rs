@@ -48,7 +48,7 @@ impl<D: Device> Clusterer<D> for AeGmm {
         let settings = settings_of(&self.settings, k, seed).check(data)?;
         let run = Run::new(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
-        pretrain(&run, &mut pack, observer, &mut |_| Ok(()))?;
+        pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;
         Ok(Box::new(LatentClusters::by_mixture(&run, &pack, k, self.starts)?))
     }
 }

@@ -79,7 +79,7 @@ impl<D: Device> Clusterer<D> for Dec {
         let settings = settings_of(&self.settings, k, seed).check(data)?;
         let run = Run::new(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
-        pretrain(&run, &mut pack, observer, &mut |_| Ok(()))?;
+        pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;
         let rows = latents(&run, &pack.params)?.swap_remove(0);
         let start = best_start(device, &rows, run.architecture.n_latents(), k, self.starts, seed)?;
         let centres: Vec<f32> = start.centres.iter().map(|&x| x as f32).collect();

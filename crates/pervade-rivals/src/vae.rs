@@ -50,9 +50,9 @@ pub(crate) fn one_component(settings: Settings, data: &Dataset) -> Result<Checke
 /// Maximises the ELBO, from an auto-encoder on.
 pub(crate) fn train<D: Device>(run: &Run<'_, D>, observer: &mut dyn Observer) -> Result<Pack<D>> {
     let mut pack = Pack::new(run, 0..1)?;
-    pretrain(run, &mut pack, observer, &mut |_| Ok(()))?;
+    pretrain(run, &mut pack, observer, &mut |_| Ok(false))?;
     pack.state.stage = Stage::Joint;
-    maximise_elbo(run, &mut pack, run.settings.epochs, observer, &mut |_| Ok(()), |_, _| Ok(()))?;
+    maximise_elbo(run, &mut pack, run.settings.epochs, observer, &mut |_| Ok(false), |_, _| Ok(()))?;
     Ok(pack)
 }
 

@@ -98,16 +98,14 @@ fn fit_from<D: Device>(
             Some(place) => {
                 // A checkpoint never holds a state that was trained on other data than its checksum says.
                 data.check_unchanged_since(checksum)?;
-                place.save(&run, checksum, pack, finished)
+                place.save(&run, checksum, pack, finished).map(|()| true)
             }
-            None => Ok(()),
+            None => Ok(false),
         };
         let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
         train_pack(&run, &mut pack, observer, &mut save, &mut Unwatched)?;
         finished.extend(finish(pack));
-        if checkpoints.is_some() {
-            save_or_tell(observer, || save_state(None, &finished))?;
-        }
+        save_or_tell(observer, || save_state(None, &finished))?;
     }
     choose(&run, checksum.to_string(), finished, observer)
 }
@@ -130,7 +128,7 @@ pub fn fit_restarts<D: Device>(
         let left = restarts.end - first;
         let side_by_side = device.restarts_at_once(left).clamp(1, left);
         let mut pack = Pack::new(&run, first..first + side_by_side)?;
-        let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(()), watch);
+        let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(false), watch);
         data.check_unchanged_since(&checksum)?;
         trained?;
         let models = finish(pack).into_iter().map(|(done, values)| {

@@ -66,7 +66,11 @@ fn compiled_kernels_are_kept() {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "closed again");
         open_to(&folder.path().join("new"), 0o777);
         assert_eq!(kept().unwrap(), image);
-        assert_eq!(std::fs::metadata(folder.path().join("new")).unwrap().mode() & 0o777, 0o700, "closed again");
+        assert_eq!(
+            std::fs::metadata(folder.path().join("new")).unwrap().mode() & 0o777,
+            0o700,
+            "closed again"
+        );
         if std::os::unix::fs::chown(folder.path().join("new"), Some(12345), None).is_ok() {
             std::fs::write(&path, &forged).unwrap();
             assert_eq!(kept().unwrap(), image, "a folder of another user");

@@ -303,9 +303,9 @@ fn stages_side_by_side_equal_each_alone() {
     let run = Run::new(&cpu, &data, &settings).unwrap();
     let trained = |restarts: std::ops::Range<usize>| {
         let mut pack = Pack::new(&run, restarts).unwrap();
-        pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
-        start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
-        train(&run, &mut pack, &mut Silent, &mut |_| Ok(()), &mut Unwatched).unwrap();
+        pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
+        start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
+        train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut Unwatched).unwrap();
         pack
     };
     let together = trained(0..2);

@@ -191,7 +191,7 @@ fn the_best_state_is_kept() {
         let mut seen: Vec<(usize, Vec<f32>)> = Vec::new();
         let mut save = |pack: &Pack<Cpu>| {
             seen.push((pack.state.epoch, pack.params.values.clone()));
-            Ok(())
+            Ok(true)
         };
         pretrain(&run, &mut pack, &mut Saver, &mut save).unwrap();
         start_mixture(&run, &mut pack, &mut Saver, &mut save).unwrap();

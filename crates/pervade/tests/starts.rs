@@ -32,9 +32,9 @@ fn alone(data: &Dataset, restart: usize, start: usize) -> RestartRecord {
     let (settings, cpu) = (settings(data, STARTS), Cpu::new());
     let run = Run::new(&cpu, data, &settings).unwrap();
     let mut pack = Pack::begin(&run, restart..restart + 1, start).unwrap();
-    pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
-    start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(())).unwrap();
-    train(&run, &mut pack, &mut Silent, &mut |_| Ok(()), &mut Unwatched).unwrap();
+    pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
+    start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
+    train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut Unwatched).unwrap();
     pack.state.records.remove(0)
 }
 

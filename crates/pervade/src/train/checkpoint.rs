@@ -289,7 +289,7 @@ impl Stored<'_> {
             halves.chunks_exact(2).map(|half| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0])));
         let sums: Vec<f64> = sums.collect();
         let whole = !halves.is_empty() && halves.len().is_multiple_of(8 * state.restarts.len());
-        if !whole || state.step >= run.data.n_rows() / batch || !sums.iter().all(|sum| sum.is_finite()) {
+        if !whole || state.step > run.data.n_rows() / batch || !sums.iter().all(|sum| sum.is_finite()) {
             return Err(self.broken("its sums of the last epoch are broken"));
         }
         Ok(sums)

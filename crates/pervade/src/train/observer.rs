@@ -149,6 +149,10 @@ pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>) -> Control;
 
+    /// A checkpoint is about to be written, which may take a while. Without a folder for checkpoints this is all that
+    /// happens.
+    fn saving(&mut self) {}
+
     /// A flag that work on several threads looks at, because it cannot send events: once it is set, that work ends
     /// early. The answer to the next event must then be [`Control::Stop`].
     fn stop_flag(&self) -> Arc<AtomicBool> {

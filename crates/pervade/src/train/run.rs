@@ -180,8 +180,8 @@ impl<D: Device> Pack<D> {
     }
 }
 
-/// Saves the pack; what a stage calls when the listener asks for it.
-pub type Save<'s, D> = &'s mut dyn FnMut(&Pack<D>) -> Result<()>;
+/// Saves the pack; what a stage calls when the listener asks for it. False where there is no folder for checkpoints.
+pub type Save<'s, D> = &'s mut dyn FnMut(&Pack<D>) -> Result<bool>;
 
 /// Does what the listener answered after an epoch.
 pub(super) fn obey<D: Device>(
@@ -201,12 +201,14 @@ pub(super) fn obey<D: Device>(
 }
 
 /// Saves; a full disk or a folder that is gone does not end a run of hours, the listener is told instead.
-pub(crate) fn save_or_tell(observer: &mut dyn Observer, save: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn save_or_tell(observer: &mut dyn Observer, save: impl FnOnce() -> Result<bool>) -> Result<()> {
+    observer.saving();
     match save() {
-        Ok(()) => observer.event(&Event::Saved),
-        Err(error @ Error::Io { .. }) => observer.event(&Event::NotSaved(&error)),
+        Ok(true) => drop(observer.event(&Event::Saved)),
+        Ok(false) => {}
+        Err(error @ Error::Io { .. }) => drop(observer.event(&Event::NotSaved(&error))),
         Err(error) => return Err(error),
-    };
+    }
     Ok(())
 }
 
@@ -218,8 +220,6 @@ pub(super) fn save_if_interrupted<D: Device, T>(
     save: Save<'_, D>,
 ) -> Result<T> {
     if matches!(work, Err(Error::Interrupted { .. })) {
-        // Saving takes a moment: the listener knows from this that the work has ended.
-        observer.event(&Event::Working);
         save_or_tell(observer, || save(pack))?;
     }
     work

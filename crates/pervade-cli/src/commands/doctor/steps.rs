@@ -50,7 +50,7 @@ fn first_steps<D: Device>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usi
 /// Loss of the auto-encoder of the last of these restarts after each epoch.
 fn pretrained<D: Device>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<f64>> {
     let mut pack = Pack::new(run, restarts)?;
-    pretrain(run, &mut pack, &mut Silent, &mut |_| Ok(()))?;
+    pretrain(run, &mut pack, &mut Silent, &mut |_| Ok(false))?;
     let record = pack.state.records.last();
     Ok(record.map_or_else(Vec::new, |record| record.pretrain.iter().map(|epoch| epoch.loss).collect()))
 }
