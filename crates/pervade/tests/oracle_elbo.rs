@@ -94,7 +94,7 @@ fn pretrain_gradients(run: &Run<'_, Cpu>, phase: usize, values: Vec<f32>) -> Vec
     let mut seen = None;
     pretrain(run, &mut pack, &mut Saver, &mut |pack| {
         seen.get_or_insert_with(|| pack.params.first_moments.iter().map(|m| m / (1.0 - 0.9)).collect());
-        Ok(())
+        Ok(true)
     })
     .unwrap();
     seen.unwrap()
