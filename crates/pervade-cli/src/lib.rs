@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod interrupt;
 mod methods;
+pub mod out_of_memory;
 mod outputs;
 mod picture;
 mod progress;

@@ -12,7 +12,7 @@ use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, start_mixture, start_to_try,
+    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, start_mixture, start_to_try,
     train, try_start,
 };
 use crate::{Error, Result};
@@ -52,6 +52,7 @@ pub fn fit<D: Device>(
     observer: &mut dyn Observer,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Fit> {
+    require_memory(device, data, settings, settings.settings.restarts, checkpoints.is_some())?;
     check_rows_differ(data)?;
     let run = Run::new(device, data, settings)?;
     let checksum = data.checksum();
@@ -89,6 +90,7 @@ pub fn fit_restarts<D: Device>(
     observer: &mut dyn Observer,
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
+    require_memory(device, data, settings, restarts.len(), false)?;
     check_rows_differ(data)?;
     let run = Run::new(device, data, settings)?;
     let checksum = data.checksum();

@@ -38,6 +38,7 @@ pub mod data;
 mod error;
 mod fit;
 pub mod graph;
+pub mod memory;
 pub mod metrics;
 pub mod mixture;
 pub mod model;

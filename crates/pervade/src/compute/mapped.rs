@@ -4,6 +4,7 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::path::Path;
 
+use crate::memory::cannot_map;
 use crate::{Error, Result};
 
 /// Numbers of type `T` inside a mapped file.
@@ -24,7 +25,7 @@ impl<T: bytemuck::Pod> Mapped<T> {
         // SAFETY: the map is read-only and private to this value. If another program shortens the
         // file while it is mapped, reading past its new end stops the process (as with any mapped
         // file); it cannot corrupt memory, and every bit pattern is a valid `Pod` number.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| cannot_map(path, &file, e))?;
         let end = n_values.checked_mul(size_of::<T>()).and_then(|n| n.checked_add(first_byte));
         if end.is_none_or(|end| end > map.len()) {
             return Err(Error::data(
