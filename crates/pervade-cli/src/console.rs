@@ -58,8 +58,10 @@ impl Console {
         if !self.json {
             return if text.is_empty() { Ok(()) } else { Self::data(|out| writeln!(out, "{text}")) };
         }
-        let object = serde_json::to_string(value).map_err(io::Error::other);
-        Self::data(|out| writeln!(out, "{}", object?))
+        Self::data(|out| {
+            serde_json::to_writer(&mut *out, value)?;
+            writeln!(out)
+        })
     }
 
     /// Data on stdout.

@@ -6,6 +6,7 @@ mod cache;
 mod commands;
 mod console;
 mod interrupt;
+mod json;
 mod methods;
 pub mod out_of_memory;
 mod outputs;

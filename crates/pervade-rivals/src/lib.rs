@@ -211,5 +211,5 @@ pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
 
 /// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
 pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
-    Ok(rows::dense(data, &rows::preparation(data)?))
+    rows::dense(data, &rows::preparation(data)?)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
 use pervade::graph::{Graph, GraphOptions};
+use pervade::memory::{Need, product, require};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Error, Result};
@@ -53,8 +54,15 @@ pub(crate) fn known_graph<D: Device>(
     neighbours: usize,
 ) -> Result<(Graph, KnownRows)> {
     let (preparation, d) = (preparation(data)?, data.n_columns());
-    let rows = dense(data, &preparation);
     let options = GraphOptions { neighbours, ..GraphOptions::default() };
+    let nodes = data.n_rows().min(options.max_rows);
+    // Entries of the graph's matrix as they are made, sorted and stored, and vectors of the block that the solver turns.
+    let entries = product(&[3, nodes, neighbours.saturating_add(1), neighbours.saturating_add(1), 16]);
+    let vectors = product(&[4, nodes, n_clusters.saturating_mul(2).saturating_add(8), size_of::<f64>()]);
+    let rows = product(&[3, data.n_rows(), d, size_of::<f32>()]);
+    let need = Need::of("the rows", rows).and("the graph", entries).and("eigenvectors", vectors);
+    require("clustering by a neighbour graph", &need, "ask for fewer clusters, or give fewer rows")?;
+    let rows = dense(data, &preparation)?;
     let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, n_clusters);
     let known = KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours);
     Ok((graph, known))
@@ -151,7 +159,7 @@ impl<D: Device> Clustering<D> for NearestKnown {
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.known.preparation.check_columns(data)?;
-        let rows = dense(data, &self.known.preparation);
+        let rows = dense(data, &self.known.preparation)?;
         Ok(rows.par_chunks_exact(self.known.n_columns).map(|row| self.cluster_of(row)).collect())
     }
 

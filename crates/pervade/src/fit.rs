@@ -12,8 +12,8 @@ use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, start_mixture, start_to_try,
-    train, try_start,
+    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, start_mixture,
+    start_to_try, train, try_start,
 };
 use crate::{Error, Result};
 

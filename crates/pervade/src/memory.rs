@@ -4,6 +4,7 @@
 //! whose size follows from a file or a setting is therefore estimated first ([`Need`]) and compared with what the machine
 //! and the limits of the process leave ([`require`]).
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -96,15 +97,19 @@ pub fn require(what: &str, need: &Need, hint: &str) -> Result<()> {
 }
 
 /// Room for `more` elements in `vec`, which doubles where the memory allows it; refuses what the memory cannot hold.
-pub(crate) fn grow<T>(vec: &mut Vec<T>, more: usize, what: &str, hint: &str) -> Result<()> {
+///
+/// `what` is the subject of the message, made into text only where there is one.
+pub(crate) fn grow<T>(vec: &mut Vec<T>, more: usize, what: &dyn Display, hint: &str) -> Result<()> {
     if vec.capacity() - vec.len() >= more {
         return Ok(());
     }
+    let what = what.to_string();
     let (len, least) = (vec.len(), vec.len().saturating_add(more));
     // The whole vector counts, not what is added: it may have to move.
-    let room = |wanted: usize| require(what, &Need::of("", product(&[wanted, size_of::<T>()])), hint);
+    let room = |wanted: usize| require(&what, &Need::of("", product(&[wanted, size_of::<T>()])), hint);
     let roomy = [vec.capacity().saturating_mul(2), vec.capacity().saturating_add(vec.capacity() / 8)];
-    let roomy = roomy.map(|capacity| capacity.max(least)).into_iter().find(|&capacity| room(capacity).is_ok());
+    let roomy =
+        roomy.map(|capacity| capacity.max(least)).into_iter().find(|&capacity| room(capacity).is_ok());
     let capacity = match roomy {
         Some(capacity) => capacity,
         None => room(least).map(|()| least)?,
@@ -259,7 +264,8 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const MEMINFO: &str = "MemTotal:       24000000 kB\nMemFree: 1 kB\nMemAvailable:   20000000 kB\nSwapFree: 1000 kB\n";
+    const MEMINFO: &str =
+        "MemTotal:       24000000 kB\nMemFree: 1 kB\nMemAvailable:   20000000 kB\nSwapFree: 1000 kB\n";
     const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
         Max data size             unlimited            unlimited            bytes     \n\
         Max address space         1000000000           unlimited            bytes     \n";
@@ -279,7 +285,8 @@ mod tests {
 
     #[test]
     fn the_tightest_limit_counts() {
-        let process = [("/proc/meminfo", MEMINFO), ("/proc/self/limits", LIMITS), ("/proc/self/status", STATUS)];
+        let process =
+            [("/proc/meminfo", MEMINFO), ("/proc/self/limits", LIMITS), ("/proc/self/status", STATUS)];
         let found = system(&process).unwrap();
         assert_eq!(found.bytes, 1_000_000_000 - 100_000 * 1024 - MARGIN);
         assert_eq!(found.limit, "the address-space limit of 1.00 GB (ulimit -v)");
@@ -347,9 +354,9 @@ mod tests {
             return;
         }
         let mut values: Vec<f32> = Vec::new();
-        assert!(grow(&mut values, usize::MAX / 8, "the table", "give fewer rows").is_err());
+        assert!(grow(&mut values, usize::MAX / 8, &"the table", "give fewer rows").is_err());
         assert_eq!(values.capacity(), 0);
-        grow(&mut values, 10, "the table", "").unwrap();
+        grow(&mut values, 10, &"the table", "").unwrap();
         assert!(values.capacity() >= 10);
     }
 }

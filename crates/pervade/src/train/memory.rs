@@ -6,6 +6,7 @@ use crate::compute::{Affine, Device};
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
 use crate::memory::{Need, product, require};
+use crate::mixture::bytes_needed;
 use crate::nn::Architecture;
 
 /// Bytes of a single-precision number.
@@ -18,9 +19,6 @@ const PARAMETER_BUFFERS: usize = 4;
 const CHECKPOINT_BUFFERS: usize = 4;
 /// A checkpoint is collected, then laid out as one file in memory.
 const CHECKPOINT_COPIES: usize = 2;
-/// The least number of rows that a chunk of an expectation step has, and the largest number of chunks; every chunk has
-/// moments of its own.
-const EM_CHUNKS: (usize, usize) = (512, 256);
 /// Rows of a batch for which the prior keeps one gradient of the mixture.
 const PRIOR_ROWS: usize = 25;
 /// Copies of the edges between components while these are grouped.
@@ -87,12 +85,11 @@ fn needed<D: Device>(
     // The neighbours, and twice the latents of the nodes while they are searched for.
     let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
         .saturating_add(product(&[2, nodes, j, SINGLE]));
-    // Latents, and the nearest centre of each row with its distance, before and after an iteration.
-    let latents = product(&[r, n, j + 1, SINGLE]).saturating_add(product(&[2, n, 2 * DOUBLE]));
-    let rows = latents.max(product(&[n, clusters + 1, SINGLE])).saturating_add(product(&[restarts, n, SINGLE]));
-    let chunks = n.div_ceil(EM_CHUNKS.0).clamp(1, EM_CHUNKS.1);
-    let mixture = product(&[chunks + 4, c, 2 * j + 1, DOUBLE])
-        .saturating_add(product(&[GROUPING_COPIES, r, c, c, DOUBLE]));
+    let latents = product(&[r, n, j + 1, SINGLE]);
+    let rows =
+        latents.max(product(&[n, clusters + 1, SINGLE])).saturating_add(product(&[restarts, n, SINGLE]));
+    let edges = product(&[GROUPING_COPIES, r, c, c, DOUBLE]);
+    let mixture = bytes_needed(n, j, c).saturating_add(edges);
     let need = Need::of(COPIES, copies).and(LATENTS, rows).and(GRAPH, graph).and(MIXTURE, mixture);
     let need = if saved { need.and(CHECKPOINT, checkpoint) } else { need };
     if device.is_host() {
