@@ -234,7 +234,7 @@ fn unified_group(read: Read<'_>, folder: &str) -> Option<Available> {
     let number = |file: &str| read(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
     let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min()?;
     let statistics = read(&format!("{folder}/memory.stat"));
-    group(limit, number("memory.current")?, statistics.as_deref(), "inactive_file ")
+    Some(group(limit, number("memory.current")?, statistics.as_deref(), "inactive_file "))
 }
 
 /// A group of version 1.
@@ -242,16 +242,16 @@ fn older_group(read: Read<'_>, folder: &str) -> Option<Available> {
     let number = |file: &str| read(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
     let limit = number("memory.limit_in_bytes").filter(|&limit| limit < NO_LIMIT)?;
     let statistics = read(&format!("{folder}/memory.stat"));
-    group(limit, number("memory.usage_in_bytes")?, statistics.as_deref(), "total_inactive_file ")
+    Some(group(limit, number("memory.usage_in_bytes")?, statistics.as_deref(), "total_inactive_file "))
 }
 
 /// What a group's limit leaves: pages of files that nobody used lately are given up when memory is needed.
-fn group(limit: u64, used: u64, statistics: Option<&str>, reclaimable: &str) -> Option<Available> {
+fn group(limit: u64, used: u64, statistics: Option<&str>, reclaimable: &str) -> Available {
     let line = statistics.and_then(|text| text.lines().find_map(|line| line.strip_prefix(reclaimable)));
     let reclaimable = line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0);
     let used = used.saturating_sub(reclaimable);
     let text = format!("the memory limit of {} of the control group (cgroup)", size(limit));
-    Some(Available { bytes: limit.saturating_sub(used), limit: text })
+    Available { bytes: limit.saturating_sub(used), limit: text }
 }
 
 /// The number of kB after a name, in bytes.

@@ -151,6 +151,7 @@ fn require_widened(n: usize, bytes: usize, place: &str) -> Result<()> {
 }
 
 impl Integers {
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
     fn into_values(self, place: &str) -> Result<Values<'static>> {
         of_integers!(self, v => {
             if v.iter().all(|&x| is_single(i64::from(x))) {
@@ -201,6 +202,7 @@ impl Items {
     }
 
     /// Whole numbers that must lie in the range of `T`, such as column indices.
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
     pub(super) fn into_indices<T: TryFrom<i64>>(self, place: &str) -> Result<Vec<T>> {
         let wrong = |x: &dyn std::fmt::Display| Error::data(place, format!("{x} is not a valid index"));
         match self {
@@ -277,6 +279,7 @@ impl NdArray {
     }
 
     /// One label an item; all axes but one must have length 1.
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
     pub(super) fn into_labels(self, place: &str) -> Result<Labels> {
         if self.shape.iter().filter(|&&s| s != 1).count() > 1 {
             return Err(Error::data(

@@ -160,10 +160,10 @@ impl<'a> Lines<'a> {
         Self { csv, record: ByteRecord::new(), place, skip_empty: separator == b' ' }
     }
 
-    /// Separators of the first line that says something, and one: its fields, where none is quoted.
+    /// Fields of the first line that says something, as if none were quoted.
     fn count_first(bytes: &[u8]) -> usize {
         let separator = separator(bytes);
-        1 + first_line(bytes).iter().filter(|&&b| b == separator).count()
+        first_line(bytes).split(|&b| b == separator).count()
     }
 
     fn next(&mut self) -> Result<Option<Line<'_>>> {

@@ -159,6 +159,21 @@ mod tests {
         (need.clone(), need.bytes())
     }
 
+    /// More than any machine has.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_fit_is_refused_before_it_allocates() {
+        let rows = (0..200).map(|i| (i as f32 * 0.7).sin()).collect();
+        let data = Dataset::from_rows(100, 2, rows).unwrap();
+        let hidden = vec![1 << 16; 64];
+        let settings = Settings { hidden, ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3)) };
+        let refused =
+            crate::fit(&data, &settings.check(&data).unwrap(), &Cpu::new(), &mut crate::train::Silent, None);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, crate::Error::Memory { .. }), "{refused}");
+        assert!(refused.hint().unwrap().contains("lower `--hidden`"));
+    }
+
     #[test]
     fn the_usual_networks_need_little() {
         let (_, bytes) = need(|_| {});
