@@ -2,11 +2,16 @@
 
 use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pervade::memory;
 
 /// The tightest limit when the command started; looking it up later would need memory.
 static LIMIT: OnceLock<String> = OnceLock::new();
+
+/// Whether a thread is ending the process: one line is enough.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Called once, before threads start: notes the limit that a failed allocation will be blamed on.
 pub fn prepare() {
@@ -20,6 +25,10 @@ pub fn prepare() {
 
 /// Ends the process with one line on stderr; allocates nothing.
 pub fn end(bytes: usize) -> ! {
+    if ENDING.swap(true, Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_secs(1));
+        std::process::exit(i32::from(crate::COULD_NOT_RUN));
+    }
     let mut line = [0; 256];
     let mut rest = &mut line[..];
     let _ = match LIMIT.get() {

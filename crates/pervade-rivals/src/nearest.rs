@@ -46,18 +46,19 @@ pub(crate) fn shared() -> Key {
 }
 
 /// The graph of the rows without its crumbs, and the rows that are its nodes, prepared; as many vote for a new row as
-/// a row has neighbours.
+/// a row has neighbours. Refused where there is no memory for it and for a matrix with so many `entries` per row.
 pub(crate) fn known_graph<D: Device>(
     data: &Dataset,
     device: &D,
     n_clusters: usize,
     neighbours: usize,
+    entries: usize,
 ) -> Result<(Graph, KnownRows)> {
     let (preparation, d) = (preparation(data)?, data.n_columns());
     let options = GraphOptions { neighbours, ..GraphOptions::default() };
     let nodes = data.n_rows().min(options.max_rows);
     // Entries of the graph's matrix as they are made, sorted and stored, and vectors of the block that the solver turns.
-    let entries = product(&[3, nodes, neighbours.saturating_add(1), neighbours.saturating_add(1), 16]);
+    let entries = product(&[3, nodes, entries, size_of::<(u32, u32, f64)>()]);
     let vectors = product(&[4, nodes, n_clusters.saturating_mul(2).saturating_add(8), size_of::<f64>()]);
     let rows = product(&[3, data.n_rows(), d, size_of::<f32>()]);
     let need = Need::of("the rows", rows).and("the graph", entries).and("eigenvectors", vectors);
