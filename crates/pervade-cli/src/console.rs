@@ -63,8 +63,10 @@ impl Console {
                 Self::data(|out| writeln!(out, "{}", printable(text)))
             };
         }
-        let object = serde_json::to_string(value).map_err(io::Error::other);
-        Self::data(|out| writeln!(out, "{}", object?))
+        Self::data(|out| {
+            serde_json::to_writer(&mut *out, value)?;
+            writeln!(out)
+        })
     }
 
     /// Data on stdout.

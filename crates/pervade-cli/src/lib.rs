@@ -7,7 +7,9 @@ mod commands;
 mod console;
 mod files;
 mod interrupt;
+mod json;
 mod methods;
+pub mod out_of_memory;
 mod outputs;
 mod picture;
 mod progress;
@@ -104,6 +106,7 @@ fn in_pool<T: Send>(cli: &Cli, work: impl FnOnce() -> Result<T> + Send) -> Resul
     let threads = cli.common.threads()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
         Error::setting("threads", threads, format!("but the threads could not be started: {e}"))
+            .with_hint("lower `--threads`, or raise the limit on memory (ulimit -v) or processes (ulimit -u)")
     })?;
     pool.install(work)
 }

@@ -127,14 +127,14 @@ impl Tone {
     }
 
     /// The range of the data behind a model where its preparation tells, else of the rows at hand.
-    pub(crate) fn of_model(about: &Metadata, rows: &[f32]) -> Self {
+    pub(crate) fn of_model(about: &Metadata, rows: impl Iterator<Item = f32>) -> Self {
         let (low, high) = match about.preparation.kind() {
             PrepareKind::UnitRange => {
                 let low = about.preparation.shift().first().copied().unwrap_or(0.0);
                 (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
             }
             PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
-            _ => return Self::of_rows(rows.iter().copied()),
+            _ => return Self::of_rows(rows),
         };
         Self { low, high, ink: false }
     }
@@ -153,14 +153,31 @@ impl Tone {
 /// Enlargement that makes a picture about this many pixels high.
 const PICTURE_HEIGHT: usize = 40;
 
+/// Pixels between pictures, and around all of them.
+const PAD: usize = 6;
+const MARGIN: usize = 14;
+
+fn scale(shape: ImageShape) -> usize {
+    (PICTURE_HEIGHT / shape.height.max(1)).max(1)
+}
+
+/// Bytes of a [`grid`] of so many lines of so many pictures.
+pub(crate) fn grid_bytes(shape: ImageShape, lines: usize, pictures: usize) -> u64 {
+    let side = |pixels: usize, n: usize| {
+        let each = pixels.saturating_mul(scale(shape)).saturating_add(PAD);
+        n.saturating_mul(each).saturating_add(4 * MARGIN)
+    };
+    let page = [side(shape.width, pictures), side(shape.height, lines)];
+    pervade::memory::product(&[page[0], page[1], size_of::<Colour>()])
+}
+
 /// Blocks of pictures: one line a cluster with its number before it, and in it groups of pictures
 /// with a gap between the groups. Rows are indexed as `lines[line][group]`, each `[n, D]`.
 pub(crate) fn grid(shape: ImageShape, lines: &[(Option<usize>, Vec<Vec<f32>>)], tone: Tone) -> Canvas {
-    let scale = (PICTURE_HEIGHT / shape.height).max(1);
+    let scale = scale(shape);
     let (width, height, d) =
         (shape.width * scale, shape.height * scale, shape.width * shape.height * shape.channels);
-    let (pad, gap) = (6, 24);
-    let margin = 14;
+    let (pad, gap, margin) = (PAD, 24, MARGIN);
     let left = margin + if lines.iter().any(|(number, _)| number.is_some()) { 34 } else { 0 };
     let length = |groups: &[Vec<f32>]| {
         let pictures: usize = groups.iter().map(|rows| rows.len() / d).sum();

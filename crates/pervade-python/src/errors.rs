@@ -2,9 +2,9 @@
 
 use pervade::Error;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 
-/// What the system refused is an `OSError`, everything else a `ValueError`; the hint is a line of its own.
+/// What the system refused is an `OSError`, what there is no memory for a `MemoryError`, everything else a `ValueError`; the hint is a line of its own.
 pub(crate) fn raised(error: Error) -> PyErr {
     let hint = error.hint().map_or(String::new(), |hint| format!("\nhint: {hint}"));
     let text = format!("{error}{hint}");
@@ -14,6 +14,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
             Some(number) => PyOSError::new_err((number, text)),
             None => PyOSError::new_err(text),
         },
+        Error::Memory { .. } => PyMemoryError::new_err(text),
         _ => PyValueError::new_err(text),
     }
 }

@@ -22,7 +22,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{Critic, Side};
-use crate::latents::{Trained, settings_of};
+use crate::latents::{Trained, begin, settings_of};
 
 /// AAE with its settings.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl<D: Device> Clusterer<D> for Aae {
         let settings = Settings { latents, ..settings_of(&self.settings, k, seed) };
         // There is no mixture: one component is the least that the library lays out.
         let settings = CheckedSettings { n_components: 1, ..settings.check(data)? };
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         let stage = Stage::Joint;
         let (epochs, steps) = (settings.epochs, data.n_rows() / settings.batch);

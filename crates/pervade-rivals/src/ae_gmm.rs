@@ -10,10 +10,10 @@
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
-use pervade::train::{Observer, Pack, Run, pretrain};
+use pervade::train::{Observer, Pack, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::{LatentClusters, settings_of};
+use crate::latents::{LatentClusters, begin, settings_of};
 
 /// AE+GMM with its settings.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl<D: Device> Clusterer<D> for AeGmm {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = settings_of(&self.settings, k, seed).check(data)?;
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;
         Ok(Box::new(LatentClusters::by_mixture(&run, &pack, k, self.starts)?))

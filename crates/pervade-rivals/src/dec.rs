@@ -24,7 +24,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage, latents, pretra
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::kmeans::{best_start, nearest_centre};
-use crate::latents::{LatentClusters, settings_of};
+use crate::latents::{LatentClusters, begin, settings_of};
 
 /// DEC with its settings.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl<D: Device> Clusterer<D> for Dec {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = settings_of(&self.settings, k, seed).check(data)?;
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;
         let rows = latents(&run, &pack.params)?.swap_remove(0);

@@ -24,7 +24,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::latents::{Trained, settings_of};
+use crate::latents::{Trained, begin, settings_of};
 use crate::sb_vae::{check_sticks, greatest, mean_weights};
 use crate::steps::{Step, train};
 
@@ -79,7 +79,7 @@ impl<D: Device> Clusterer<D> for Dlgmm {
         // The prior's components have no parameters: one is the least that the library lays out.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
         let settings = CheckedSettings { n_components: 1, ..settings };
-        let mut run = Run::new(device, data, &settings)?;
+        let mut run = begin(device, data, &settings)?;
         run.architecture = self.architecture(&run);
         let mut pack = Pack::new(&run, 0..1)?;
         train(&run, &mut pack, &mut Work::new(self, &run)?, observer)?;

@@ -13,6 +13,7 @@
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
+use pervade::memory::{Need, product, require};
 use pervade::mixture::{EmOptions, fit};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
@@ -20,7 +21,7 @@ use pervade::{Clusterer, Clustering, Error, Result};
 use rayon::prelude::*;
 
 use crate::kmeans::best_start;
-use crate::rows::{MixtureOfRows, check_rows, dense, preparation};
+use crate::rows::{MixtureOfRows, check_rows, dense, preparation, require_mixture};
 use crate::small::{cholesky, invert_lower};
 
 /// Rows whose densities are computed side by side.
@@ -92,7 +93,8 @@ impl<D: Device> Clusterer<D> for Gmm {
         let (preparation, d) = (preparation(data)?, data.n_columns());
         check_rows(data, self.n_clusters, 2)?;
         if self.covariance == Covariance::Diagonal {
-            let rows = dense(data, &preparation);
+            require_mixture(data.n_rows(), d, self.n_clusters)?;
+            let rows = dense(data, &preparation)?;
             let options = EmOptions {
                 components: self.n_clusters,
                 restarts: self.starts,
@@ -109,7 +111,12 @@ impl<D: Device> Clusterer<D> for Gmm {
                 format!("{d} columns are too many for full covariances, at most {MOST_FULL_COLUMNS}");
             return Err(Error::data("data", problem));
         }
-        let rows = dense(data, &preparation);
+        let rows = dense(data, &preparation)?;
+        // Covariances and inverse factors, now and in the next iteration.
+        let matrices = product(&[4, self.n_clusters, d, d, size_of::<f64>()]);
+        let need = Need::of("covariances", matrices)
+            .and("responsibilities", product(&[2, data.n_rows(), self.n_clusters, size_of::<f64>()]));
+        require("a mixture with full covariances", &need, "ask for fewer clusters, or use `gmm`")?;
         let start = best_start(device, &rows, d, self.n_clusters, self.starts, seed)?;
         let ridge = self.ridge * mean_variance(&rows, d);
         let mut gamma = vec![0.0; start.assignment.len() * self.n_clusters];
@@ -135,7 +142,7 @@ impl<D: Device> Clustering<D> for FullOfRows {
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.preparation.check_columns(data)?;
-        let log_joint = self.mixture.log_joint(&dense(data, &self.preparation));
+        let log_joint = self.mixture.log_joint(&dense(data, &self.preparation)?);
         Ok(log_joint.chunks_exact(self.mixture.log_weights.len()).map(highest).collect())
     }
 

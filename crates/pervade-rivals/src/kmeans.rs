@@ -12,7 +12,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::rows::{MixtureOfRows, dense, preparation};
+use crate::rows::{MixtureOfRows, dense, preparation, require_mixture};
 
 /// k-means with its settings.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl<D: Device> Clusterer<D> for KMeans {
         _observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let preparation = preparation(data)?;
-        let rows = dense(data, &preparation);
+        let rows = dense(data, &preparation)?;
         let best = best_start(device, &rows, data.n_columns(), self.n_clusters, self.starts, seed)?;
         Ok(Box::new(MixtureOfRows { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
     }
@@ -71,6 +71,7 @@ pub(crate) fn best_start<D: Device>(
     starts: usize,
     seed: u64,
 ) -> Result<mixture::KMeans> {
+    require_mixture(rows.len() / n_columns, n_columns, n_clusters)?;
     let key = Key::new(seed, Stream::Mixture, 0);
     let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;
     for start in 1..starts {

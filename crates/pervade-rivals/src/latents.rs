@@ -6,13 +6,23 @@ use pervade::data::Dataset;
 use pervade::mixture::{DiagonalMixture, EmOptions, fit};
 use pervade::nn::Architecture;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Pack, Run, decoded, latents};
+use pervade::train::{Pack, Run, decoded, latents, require_memory};
 use pervade::{Clustering, Result};
 
 /// A method's settings with its number of clusters, one component each, and the seed.
 pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> Settings {
     let (clusters, components) = (Clusters::Fixed(n_clusters), Some(n_clusters));
     Settings { seed, clusters, components, ..settings.clone() }
+}
+
+/// A run that will train these networks, where there is memory for it.
+pub(crate) fn begin<'a, D: Device>(
+    device: &'a D,
+    data: &'a Dataset<'a>,
+    settings: &'a CheckedSettings,
+) -> Result<Run<'a, D>> {
+    require_memory(device, data, settings, 1, false)?;
+    Run::new(device, data, settings)
 }
 
 /// Trained networks: what turns rows into latents and latents into rows.

@@ -85,7 +85,8 @@ impl<D: Device> Clusterer<D> for Ldmgi {
         // One eigenvector more than clusters: the constant one is dropped.
         check_rows(data, self.n_clusters, (self.n_clusters + 1).max(3))?;
         let (d, k) = (data.n_columns(), self.n_clusters);
-        let (graph, known) = known_graph(data, device, k, self.clique.max(2) - 1)?;
+        let clique = self.clique.max(2);
+        let (graph, known) = known_graph(data, device, k, clique - 1, clique * clique)?;
         let laplacian = laplacian(&graph, &known.rows, d, self.lambda_ratio);
         let upper = laplacian.largest_possible();
         let found = smallest(&laplacian, k + 1, upper, shared(), Accuracy::default())?;

@@ -212,5 +212,6 @@ pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
 
 /// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
 pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
-    data.unless_changed(rows::preparation(data).map(|preparation| rows::dense(data, &preparation)))
+    let rows = || rows::dense(data, &rows::preparation(data)?);
+    data.unless_changed(rows())
 }

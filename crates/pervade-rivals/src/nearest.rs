@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
 use pervade::graph::{Graph, GraphOptions};
+use pervade::memory::{Need, product, require};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Error, Result};
@@ -45,16 +46,24 @@ pub(crate) fn shared() -> Key {
 }
 
 /// The graph of the rows without its crumbs, and the rows that are its nodes, prepared; as many vote for a new row as
-/// a row has neighbours.
+/// a row has neighbours. Refused where there is no memory for it and for a matrix with so many `entries` per row.
 pub(crate) fn known_graph<D: Device>(
     data: &Dataset,
     device: &D,
     n_clusters: usize,
     neighbours: usize,
+    entries: usize,
 ) -> Result<(Graph, KnownRows)> {
     let (preparation, d) = (preparation(data)?, data.n_columns());
-    let rows = dense(data, &preparation);
     let options = GraphOptions { neighbours, ..GraphOptions::default() };
+    let nodes = data.n_rows().min(options.max_rows);
+    // Entries of the graph's matrix as they are made, sorted and stored, and vectors of the block that the solver turns.
+    let entries = product(&[3, nodes, entries, size_of::<(u32, u32, f64)>()]);
+    let vectors = product(&[4, nodes, n_clusters.saturating_mul(2).saturating_add(8), size_of::<f64>()]);
+    let rows = product(&[3, data.n_rows(), d, size_of::<f32>()]);
+    let need = Need::of("the rows", rows).and("the graph", entries).and("eigenvectors", vectors);
+    require("clustering by a neighbour graph", &need, "ask for fewer clusters, or give fewer rows")?;
+    let rows = dense(data, &preparation)?;
     let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, n_clusters);
     let known = KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours);
     Ok((graph, known))
@@ -151,7 +160,7 @@ impl<D: Device> Clustering<D> for NearestKnown {
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.known.preparation.check_columns(data)?;
-        let rows = dense(data, &self.known.preparation);
+        let rows = dense(data, &self.known.preparation)?;
         Ok(rows.par_chunks_exact(self.known.n_columns).map(|row| self.cluster_of(row)).collect())
     }
 

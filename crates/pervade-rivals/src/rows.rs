@@ -3,7 +3,8 @@
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation};
-use pervade::mixture::DiagonalMixture;
+use pervade::memory::{Need, product, require};
+use pervade::mixture::{DiagonalMixture, bytes_needed};
 use pervade::seed::{Key, Stream};
 use pervade::{Clustering, Error, Result};
 
@@ -13,13 +14,21 @@ pub(crate) fn preparation(data: &Dataset) -> Result<Preparation> {
 }
 
 /// All rows, prepared. `[N, D]`
-pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Vec<f32> {
+pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Result<Vec<f32>> {
     let d = data.n_columns();
+    let need = Need::of("", product(&[data.n_rows(), d, size_of::<f32>()]));
+    require("the prepared rows of all columns", &need, "give fewer rows or columns")?;
     let mut rows = vec![0.0; data.n_rows() * d];
     for (i, row) in rows.chunks_exact_mut(d).enumerate() {
         preparation.prepared_row_into(data, i, row);
     }
-    rows
+    Ok(rows)
+}
+
+/// Refuses k-means or a diagonal mixture on more columns than the memory holds moments of.
+pub(crate) fn require_mixture(n_rows: usize, n_columns: usize, n_clusters: usize) -> Result<()> {
+    let need = Need::of("", bytes_needed(n_rows, n_columns, n_clusters));
+    require("fitting centres to the rows", &need, "ask for fewer clusters, or give fewer columns")
 }
 
 /// An error unless there are at least `least` rows, and as many as clusters.
@@ -48,7 +57,7 @@ impl<D: Device> Clustering<D> for MixtureOfRows {
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.preparation.check_columns(data)?;
-        self.mixture.assign(&dense(data, &self.preparation))
+        self.mixture.assign(&dense(data, &self.preparation)?)
     }
 
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {

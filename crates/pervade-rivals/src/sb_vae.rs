@@ -24,7 +24,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::latents::{Trained, settings_of};
+use crate::latents::{Trained, begin, settings_of};
 use crate::steps::{Step, train};
 
 /// SB-VAE with its settings.
@@ -76,7 +76,7 @@ impl<D: Device> Clusterer<D> for SbVae {
         // There is no mixture: one component is the least that the library lays out.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
         let settings = CheckedSettings { n_components: 1, ..settings };
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         let mut work = Work::new(&run, StickPrior::Falling { concentration: self.concentration })?;
         train(&run, &mut pack, &mut work, observer)?;

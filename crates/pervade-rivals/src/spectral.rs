@@ -68,7 +68,7 @@ impl<D: Device> Clusterer<D> for Spectral {
     ) -> Result<()> {
         let k = self.n_clusters;
         check_rows(data, k, 2)?;
-        let (graph, known) = known_graph(data, device, k, self.neighbours)?;
+        let (graph, known) = known_graph(data, device, k, self.neighbours, 2 * self.neighbours + 1)?;
         let embedding = embedding(&graph, k, shared(), Accuracy::default())?;
         let (lines, known) = (unit_rows(&embedding.vectors, k), Arc::new(known));
         for &seed in seeds {

@@ -19,7 +19,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::{Trained, settings_of};
+use crate::latents::{Trained, begin, settings_of};
 
 /// A VAE with its settings.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl<D: Device> Clusterer<D> for Vae {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let settings = one_component(settings_of(&self.settings, 1, seed), data)?;
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         let j = run.architecture.n_latents();
         let prior = DiagonalMixture::new(vec![0.0], vec![0.0; j], vec![1.0; j], j)?;

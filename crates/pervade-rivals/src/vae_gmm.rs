@@ -8,10 +8,10 @@
 use pervade::compute::Device;
 use pervade::config::Settings;
 use pervade::data::Dataset;
-use pervade::train::{Observer, Run};
+use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::{LatentClusters, settings_of};
+use crate::latents::{LatentClusters, begin, settings_of};
 use crate::vae::{one_component, train};
 
 /// VAE+GMM with its settings.
@@ -45,7 +45,7 @@ impl<D: Device> Clusterer<D> for VaeGmm {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = one_component(settings_of(&self.settings, k, seed), data)?;
-        let run = Run::new(device, data, &settings)?;
+        let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         Ok(Box::new(LatentClusters::by_mixture(&run, &pack, k, self.starts)?))
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::compute::{Gamma, Likelihood};
-use crate::data::{Dataset, Preparation, PrepareKind};
+use crate::data::{Dataset, Preparation, PrepareKind, require_columns};
 use crate::{Error, Result};
 
 /// A named set of values for the settings below.
@@ -292,6 +292,7 @@ impl Settings {
 
     fn check_against(self, data: &Dataset) -> Result<CheckedSettings> {
         self.check_ranges()?;
+        require_columns(data)?;
         let n = data.n_rows();
         let n_clusters = self.check_clusters(n)?;
         let n_components = self.check_components(n, n_clusters)?;

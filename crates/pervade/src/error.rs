@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::memory::size;
+
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -60,6 +62,22 @@ pub enum Error {
         /// What to do, or empty.
         hint: String,
     },
+    /// The work needs more memory than the machine or a limit leaves.
+    #[error("{what} needs about {} of memory{parts}, but {limit} leaves {}", size(*need), size(*available))]
+    Memory {
+        /// What needs it.
+        what: String,
+        /// Bytes needed.
+        need: u64,
+        /// What they are for, in brackets, or empty.
+        parts: String,
+        /// Bytes that are left.
+        available: u64,
+        /// The limit, in words.
+        limit: String,
+        /// What to lower, or empty.
+        hint: String,
+    },
     /// The numbers stopped being numbers during training.
     #[error("{stage} diverged in epoch {epoch}: the loss is {loss}")]
     Diverged {
@@ -113,6 +131,7 @@ impl Error {
             | Error::Setting { hint, .. }
             | Error::Model { hint, .. }
             | Error::Io { hint, .. }
+            | Error::Memory { hint, .. }
             | Error::Device { hint, .. } => *hint = advice.into(),
             Error::Diverged { .. } | Error::Interrupted { .. } => {}
         }
@@ -126,6 +145,7 @@ impl Error {
             | Error::Setting { hint, .. }
             | Error::Model { hint, .. }
             | Error::Io { hint, .. }
+            | Error::Memory { hint, .. }
             | Error::Device { hint, .. } => hint.as_str(),
             Error::Diverged { .. } => {
                 "lower the learning rate, or prepare the data with `--prepare standardise`"

@@ -12,8 +12,8 @@ use crate::model::{RestartSummary, Vade};
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, save_or_tell, start_mixture,
-    start_to_try, train, try_start,
+    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, save_or_tell,
+    start_mixture, start_to_try, train, try_start,
 };
 use crate::{Error, Result};
 
@@ -52,6 +52,7 @@ pub fn fit<D: Device>(
     observer: &mut dyn Observer,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Fit> {
+    require_memory(device, data, settings, settings.settings.restarts, checkpoints.is_some())?;
     let checksum = data.checksum();
     let fit = fit_from(data, &checksum, settings, device, observer, checkpoints);
     let unchanged = match &fit {
@@ -120,6 +121,7 @@ pub fn fit_restarts<D: Device>(
     observer: &mut dyn Observer,
     watch: &mut dyn Watch<D>,
 ) -> Result<()> {
+    require_memory(device, data, settings, restarts.len(), false)?;
     check_rows_differ(data)?;
     let checksum = data.checksum();
     let run = Run::new(device, data, settings)?;

@@ -39,6 +39,7 @@ mod error;
 pub mod files;
 mod fit;
 pub mod graph;
+pub mod memory;
 pub mod metrics;
 pub mod mixture;
 pub mod model;

@@ -12,10 +12,19 @@ const MIN_CHUNK_ROWS: usize = 512;
 /// Bounds what is held at once when every chunk returns a table.
 const MAX_CHUNKS: usize = 256;
 
+fn chunk_rows(n_rows: usize) -> usize {
+    n_rows.div_ceil(MAX_CHUNKS).max(MIN_CHUNK_ROWS)
+}
+
+/// Chunks that so many rows are cut into.
+pub(crate) fn n_chunks(n_rows: usize) -> usize {
+    n_rows.div_ceil(chunk_rows(n_rows))
+}
+
 /// `work` on each chunk of `0..n_rows`; the results in the order of the chunks.
 pub(crate) fn map_chunks<T: Send>(n_rows: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
-    let chunk_rows = n_rows.div_ceil(MAX_CHUNKS).max(MIN_CHUNK_ROWS);
-    (0..n_rows.div_ceil(chunk_rows))
+    let chunk_rows = chunk_rows(n_rows);
+    (0..n_chunks(n_rows))
         .into_par_iter()
         .map(|chunk| work(chunk * chunk_rows..((chunk + 1) * chunk_rows).min(n_rows)))
         .collect()

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::rows::OutArgs;
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
+use crate::json::Object;
 use crate::{Outcome, outputs, words};
 
 /// Assign every row to its most probable cluster
@@ -50,16 +51,15 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
     if !console.json {
         return Ok(Outcome::Done);
     }
-    let mut object = json!({"rows": found.clusters.len(), "clusters": k, "occupancy": occupancy});
-    match &args.to.out {
-        Some(out) => object["out"] = json!(out.display().to_string()),
-        None => {
-            object["assignments"] = json!(found.clusters);
-            if args.probabilities {
-                object["probabilities"] = json!(found.probabilities.chunks(k).collect::<Vec<_>>());
-            }
+    let n = found.clusters.len();
+    let object = Object::new([("rows", json!(n)), ("clusters", json!(k)), ("occupancy", json!(occupancy))]);
+    let object = match &args.to.out {
+        Some(out) => object.value("out", json!(out.display().to_string())),
+        None if args.probabilities => {
+            object.whole("assignments", &found.clusters).rows("probabilities", &found.probabilities, k)
         }
-    }
+        None => object.whole("assignments", &found.clusters),
+    };
     console.result(&object, "")?;
     Ok(Outcome::Done)
 }

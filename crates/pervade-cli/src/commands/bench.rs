@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use pervade::compute::{Device, MOST_STEPS};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
+use pervade::memory::{self, Need};
 use pervade::seed::{Key, Stream};
 use pervade::train::{JointStep, Pack, Run};
 use pervade::{Error, Result, on_device};
@@ -109,6 +110,16 @@ const BLOCK: Duration = Duration::from_millis(20);
 const STEPS: [usize; 2] = [8 * MOST_STEPS, 2 * MOST_STEPS];
 const ROWS: usize = 16_000;
 
+/// Refuses more models than the memory holds: values, gradients and both moments of all, and start values of one.
+fn require_parameters<D: Device>(run: &Run<'_, D>, restarts: usize) -> Result<()> {
+    if !run.device.is_host() {
+        return Ok(());
+    }
+    let numbers = [4 * restarts + 1, run.architecture.layout.len(), size_of::<f32>()];
+    let need = Need::of("", memory::product(&numbers));
+    memory::require("the networks of the benchmark", &need, "lower `--restarts` or `--columns`")
+}
+
 /// Times joint steps after a warm-up.
 pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
     let limit = Duration::try_from_secs_f64(shape.seconds)
@@ -136,6 +147,7 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
     };
     let checked = settings.check(&data)?;
     let run = Run::new(device, &data, &checked)?;
+    require_parameters(&run, shape.restarts)?;
     let mut pack = Pack::new(&run, 0..shape.restarts)?;
     let mut joint = JointStep::new(&run, 0..shape.restarts)?;
     let rates = [checked.settings.learning_rate, checked.settings.mixture_learning_rate];
@@ -187,6 +199,8 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
 
 /// Uniform random rows in [0, 1].
 fn uniform_rows(n_rows: usize, n_columns: usize) -> Result<Dataset<'static>> {
+    let need = Need::of("", memory::product(&[n_rows, n_columns, size_of::<f32>()]));
+    memory::require("the rows of the benchmark", &need, "lower `--batch` or `--columns`")?;
     let key = Key::new(0, Stream::Sample, 0);
     let values = (0..n_rows * n_columns).map(|i| key.uniform(i as u64, 0, 0) as f32).collect();
     Dataset::from_rows(n_rows, n_columns, values)

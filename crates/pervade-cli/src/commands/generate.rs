@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pervade::compute::Device;
 use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::memory::{self, Need};
 use pervade::model::{Generated, Vade};
 use pervade::{Error, Result, on_device};
 use serde_json::json;
@@ -12,6 +13,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Files, Kind};
+use crate::json::Object;
 use crate::picture::{self, Tone};
 use crate::{Outcome, outputs, words};
 
@@ -58,27 +60,38 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
         let most = MOST_VALUES / model.n_columns() / lines;
         return Err(Error::setting("count", args.count, format!("must be between 1 and {most}")));
     }
+    if picture.is_some() {
+        require_picture(args, &model, lines)?;
+    }
     let made = match picture {
         Some(out) => on_device!(&device, device => draw(args, &model, device, out)?),
         None => on_device!(&device, device => write(args, &model, device, console)?),
     };
     let rows = made.clusters.len();
     console.say(&format!("generated {}", words::counted(rows, "row")));
-    let mut object = json!({"rows": rows, "columns": model.n_columns(), "seed": args.seed});
-    match &args.out {
-        Some(out) => object["out"] = json!(out.display().to_string()),
-        None if console.json => {
-            object["clusters"] = json!(made.clusters);
-            object["generated"] = json!(made.rows.chunks(model.n_columns()).collect::<Vec<_>>());
-        }
-        None => {}
-    }
+    let columns = model.n_columns();
+    let object =
+        Object::new([("rows", json!(rows)), ("columns", json!(columns)), ("seed", json!(args.seed))]);
+    let object = match &args.out {
+        Some(out) => object.value("out", json!(out.display().to_string())),
+        None => object.whole("clusters", &made.clusters).rows("generated", &made.rows, columns),
+    };
     console.result(&object, "")?;
     Ok(Outcome::Done)
 }
 
 fn is_png(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
+}
+
+/// Refuses pictures that do not fit into memory, before any is generated.
+fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()> {
+    let Some(shape) = model.image() else { return Ok(()) };
+    let rows = memory::product(&[args.count, model.n_columns(), lines, size_of::<f32>()]);
+    let page = picture::grid_bytes(shape, lines, args.count);
+    let need = Need::of("the page", page).and("the rows", rows);
+    let what = format!("drawing {} pictures of each cluster", args.count);
+    memory::require(&what, &need, "lower `--count`, or write a .npy file")
 }
 
 /// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
@@ -104,14 +117,15 @@ fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) ->
             .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));
     };
     let clusters: Vec<usize> = args.cluster.map_or_else(|| (0..model.n_clusters()).collect(), |c| vec![c]);
-    let mut all = Generated { clusters: Vec::new(), rows: Vec::new() };
+    let mut drawn = Vec::new();
     let mut lines = Vec::new();
     for cluster in clusters {
         let made = model.generate(device, Some(cluster), args.count, args.seed)?;
-        all.clusters.extend(made.clusters);
-        all.rows.extend_from_slice(&made.rows);
+        drawn.extend(made.clusters);
         lines.push((Some(cluster), vec![made.rows]));
     }
-    picture::grid(shape, &lines, Tone::of_model(model.metadata(), &all.rows)).write(out)?;
-    Ok(all)
+    let values = lines.iter().flat_map(|(_, groups)| groups).flatten().copied();
+    picture::grid(shape, &lines, Tone::of_model(model.metadata(), values)).write(out)?;
+    // The rows are in the picture; nothing else is said about them.
+    Ok(Generated { clusters: drawn, rows: Vec::new() })
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
 use crate::files::{Claim, Kind};
+use crate::json::Object;
 use crate::{Outcome, outputs, words};
 
 /// Map every row to its latent mean, a small vector that distances and plots work well on
@@ -107,15 +108,15 @@ fn deliver(what: &str, rows: Rows<'_>, out: Option<&Path>, console: &Console) ->
     if !console.json {
         return Ok(Outcome::Done);
     }
-    let mut object = json!({"rows": n, "columns": rows.n_columns});
-    match out {
-        Some(out) => object["out"] = json!(out.display().to_string()),
-        None if rows.n_columns == 1 => object[what] = json!(rows.values),
-        None => object[what] = json!(rows.values.chunks(rows.n_columns).collect::<Vec<_>>()),
-    }
+    let mut object = Object::new([("rows", json!(n)), ("columns", json!(rows.n_columns))]);
+    object = match out {
+        Some(out) => object.value("out", json!(out.display().to_string())),
+        None if rows.n_columns == 1 => object.numbers(what, rows.values),
+        None => object.rows(what, rows.values, rows.n_columns),
+    };
     if what == "scores" {
         let sum: f64 = rows.values.iter().map(|&x| f64::from(x)).sum();
-        object["mean_elbo"] = json!(sum / n.max(1) as f64);
+        object = object.value("mean_elbo", json!(sum / n.max(1) as f64));
     }
     console.result(&object, "")?;
     Ok(Outcome::Done)

@@ -4,6 +4,7 @@
 //! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns],
 //! parameters [R, P], and restart r of a pack sees exactly what it would see alone.
 
+mod allocator;
 mod any;
 #[cfg(unix)]
 mod bus_error;
@@ -22,6 +23,7 @@ mod tick;
 
 use std::ops::Range;
 
+pub use allocator::{LastWord, limit_arenas};
 pub use any::AnyDevice;
 pub use components::{Components, Moments};
 pub use cpu::Cpu;
@@ -180,6 +182,8 @@ pub trait Device: Sync + 'static {
     fn name(&self) -> String;
     /// How far a matrix product may be off, relative to its largest entry.
     fn product_error(&self) -> f64;
+    /// Whether its buffers lie in the memory of the host.
+    fn is_host(&self) -> bool;
 
     /// How many of `wanted` restarts to train side by side.
     fn restarts_at_once(&self, wanted: usize) -> usize;

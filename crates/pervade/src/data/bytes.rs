@@ -5,7 +5,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use bytemuck::Pod;
 use flate2::read::MultiGzDecoder;
 
+use crate::memory::{Need, grow, require};
 use crate::{Error, Result};
+
+const FEWER: &str = "give fewer rows or columns";
 
 /// Deflate cannot pack more than this into one byte, so a claim beyond it is a lie.
 const MOST_DEFLATE: u64 = 1032;
@@ -105,6 +108,7 @@ impl<'a> Source<'a> {
     /// memory is touched only as bytes arrive.
     pub(super) fn append<T: Pod>(&mut self, n: usize, out: &mut Vec<T>) -> Result<()> {
         let claimed = self.check_room::<T>(n)?;
+        require(&format!("reading `{}`", self.place), &Need::of("", claimed), FEWER)?;
         out.try_reserve_exact(n)
             .map_err(|_| Error::data(&self.place, format!("no memory for {claimed} bytes of numbers")))?;
         let mut missing = n;
@@ -144,8 +148,13 @@ impl<'a> Source<'a> {
     /// Everything that is left.
     pub(super) fn rest(mut self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        self.reader.read_to_end(&mut out).map_err(|e| self.broken(&e, 0))?;
-        Ok(out)
+        loop {
+            grow(&mut out, BLOCK, &format_args!("unpacking `{}`", self.place), FEWER)?;
+            let mut block = self.reader.by_ref().take(BLOCK as u64);
+            if block.read_to_end(&mut out).map_err(|e| cannot_unpack(&self.place, &e))? < BLOCK {
+                return Ok(out);
+            }
+        }
     }
 
     /// Refuses bytes after the end; reaching it also verifies the checksum of packed streams.

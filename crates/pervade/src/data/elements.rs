@@ -6,6 +6,7 @@ use half::f16;
 use super::bytes::Source;
 use super::dataset::{Dataset, ImageShape, Values};
 use super::labels::Labels;
+use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
 /// NumPy allows no more axes than this either.
@@ -33,9 +34,36 @@ pub(super) enum Items {
     /// Types that tables keep.
     Values(Values<'static>),
     /// Every other whole-number type: labels, indices, counts.
-    Integers(Vec<i64>),
+    Integers(Integers),
     /// Words; labels only.
     Text(Vec<String>),
+}
+
+/// Whole numbers in the type they came in: none is widened before it is known what it is for.
+#[derive(Debug)]
+pub(super) enum Integers {
+    U8(Vec<u8>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    U16(Vec<u16>),
+    I32(Vec<i32>),
+    U32(Vec<u32>),
+    I64(Vec<i64>),
+}
+
+/// The same expression for the numbers of whichever type.
+macro_rules! of_integers {
+    ($integers:expr, $v:ident => $body:expr) => {
+        match $integers {
+            Integers::U8($v) => $body,
+            Integers::I8($v) => $body,
+            Integers::I16($v) => $body,
+            Integers::U16($v) => $body,
+            Integers::I32($v) => $body,
+            Integers::U32($v) => $body,
+            Integers::I64($v) => $body,
+        }
+    };
 }
 
 /// An array of any shape, in C order.
@@ -68,19 +96,21 @@ impl Element {
             Element::F16 => Items::Values(Values::F16(plain(source, n, swap)?.into())),
             Element::F32 => Items::Values(Values::F32(plain(source, n, swap)?.into())),
             Element::F64 => Items::Values(Values::F64(plain(source, n, swap)?.into())),
-            Element::I8 => whole(source, n, swap, |x: i8| x.into())?,
-            Element::I16 => whole(source, n, swap, |x: i16| x.into())?,
-            Element::U16 => whole(source, n, swap, |x: u16| x.into())?,
-            Element::I32 => whole(source, n, swap, |x: i32| x.into())?,
-            Element::U32 => whole(source, n, swap, |x: u32| x.into())?,
-            Element::I64 => whole(source, n, swap, |x: i64| x)?,
+            Element::I8 => Items::Integers(Integers::I8(plain(source, n, false)?)),
+            Element::I16 => Items::Integers(Integers::I16(plain(source, n, swap)?)),
+            Element::U16 => Items::Integers(Integers::U16(plain(source, n, swap)?)),
+            Element::I32 => Items::Integers(Integers::I32(plain(source, n, swap)?)),
+            Element::U32 => Items::Integers(Integers::U32(plain(source, n, swap)?)),
+            Element::I64 => Items::Integers(Integers::I64(plain(source, n, swap)?)),
             Element::U64 => {
                 let values: Vec<u64> = plain(source, n, swap)?;
-                match values.iter().map(|&x| i64::try_from(x).ok()).collect() {
-                    Some(integers) => Items::Integers(integers),
-                    None => Items::Values(Values::F64(
+                // Vectors of numbers of the same size are collected in place.
+                if values.iter().all(|&x| i64::try_from(x).is_ok()) {
+                    Items::Integers(Integers::I64(values.into_iter().map(|x| x as i64).collect()))
+                } else {
+                    Items::Values(Values::F64(
                         values.into_iter().map(|x| x as f64).collect::<Vec<_>>().into(),
-                    )),
+                    ))
                 }
             }
         })
@@ -98,8 +128,52 @@ fn plain<T: Swap>(source: &mut Source, n: usize, swap: bool) -> Result<Vec<T>> {
     Ok(out)
 }
 
-fn whole<T: Swap>(source: &mut Source, n: usize, swap: bool, widen: fn(T) -> i64) -> Result<Items> {
-    Ok(Items::Integers(plain(source, n, swap)?.into_iter().map(widen).collect()))
+/// Whether single precision holds the number as it is.
+fn is_single(x: i64) -> bool {
+    x as f32 as i64 == x && x != i64::MAX
+}
+
+/// Whole numbers that came as doubles, in the type that tables keep them in.
+pub(super) fn whole_numbers(values: Vec<f64>, place: &str) -> Result<Values<'static>> {
+    // As in `is_single`, the largest i64, which came as 2^63, is kept in double precision.
+    let is_single = |&x: &f64| f64::from(x as f32) == x && x < (1u64 << 63) as f64;
+    if !values.iter().all(is_single) {
+        return Ok(Values::F64(values.into()));
+    }
+    require_widened(values.len(), size_of::<f32>(), place)?;
+    Ok(Values::F32(values.into_iter().map(|x| x as f32).collect::<Vec<_>>().into()))
+}
+
+/// Refuses numbers of so many bytes each that the memory does not hold.
+fn require_widened(n: usize, bytes: usize, place: &str) -> Result<()> {
+    let what = format!("`{place}` as numbers of {bytes} bytes each");
+    require(&what, &Need::of("", product(&[n, bytes])), "give fewer rows, or save it as float16 or uint8")
+}
+
+impl Integers {
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
+    fn into_values(self, place: &str) -> Result<Values<'static>> {
+        of_integers!(self, v => {
+            if v.iter().all(|&x| is_single(i64::from(x))) {
+                require_widened(v.len(), size_of::<f32>(), place)?;
+                return Ok(Values::F32(v.into_iter().map(|x| x as f32).collect::<Vec<_>>().into()));
+            }
+            require_widened(v.len(), size_of::<f64>(), place)?;
+            Ok(Values::F64(v.into_iter().map(|x| x as f64).collect::<Vec<_>>().into()))
+        })
+    }
+
+    fn gather(self, shape: &[usize], strides: &[usize]) -> Self {
+        match self {
+            Integers::U8(v) => Integers::U8(gather(&v, shape, strides)),
+            Integers::I8(v) => Integers::I8(gather(&v, shape, strides)),
+            Integers::I16(v) => Integers::I16(gather(&v, shape, strides)),
+            Integers::U16(v) => Integers::U16(gather(&v, shape, strides)),
+            Integers::I32(v) => Integers::I32(gather(&v, shape, strides)),
+            Integers::U32(v) => Integers::U32(gather(&v, shape, strides)),
+            Integers::I64(v) => Integers::I64(gather(&v, shape, strides)),
+        }
+    }
 }
 
 impl Items {
@@ -107,10 +181,7 @@ impl Items {
     pub(super) fn into_values(self, place: &str) -> Result<Values<'static>> {
         match self {
             Items::Values(values) => Ok(values),
-            Items::Integers(v) if v.iter().all(|&x| x as f32 as i64 == x && x != i64::MAX) => {
-                Ok(Values::F32(v.into_iter().map(|x| x as f32).collect::<Vec<_>>().into()))
-            }
-            Items::Integers(v) => Ok(Values::F64(v.into_iter().map(|x| x as f64).collect::<Vec<_>>().into())),
+            Items::Integers(integers) => integers.into_values(place),
             Items::Text(_) => {
                 Err(Error::data(place, "the array holds text, not numbers")
                     .with_hint("text can be labels only"))
@@ -131,12 +202,13 @@ impl Items {
     }
 
     /// Whole numbers that must lie in the range of `T`, such as column indices.
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
     pub(super) fn into_indices<T: TryFrom<i64>>(self, place: &str) -> Result<Vec<T>> {
         let wrong = |x: &dyn std::fmt::Display| Error::data(place, format!("{x} is not a valid index"));
         match self {
-            Items::Integers(v) => {
-                v.into_iter().map(|x| T::try_from(x).map_err(|_| wrong(&x))).collect::<Result<_>>()
-            }
+            Items::Integers(integers) => of_integers!(integers, v => {
+                v.into_iter().map(|x| T::try_from(i64::from(x)).map_err(|_| wrong(&x))).collect::<Result<_>>()
+            }),
             Items::Values(Values::U8(v)) => {
                 v.iter().map(|&x| T::try_from(x.into()).map_err(|_| wrong(&x))).collect()
             }
@@ -156,7 +228,7 @@ impl NdArray {
     }
 
     /// The same array from items that were stored in Fortran order.
-    pub(super) fn from_fortran(shape: Vec<usize>, items: Items) -> Self {
+    pub(super) fn from_fortran(shape: Vec<usize>, items: Items, place: &str) -> Result<Self> {
         let mut stride = 1;
         let strides: Vec<usize> = shape
             .iter()
@@ -167,8 +239,8 @@ impl NdArray {
             })
             .collect();
         let is_flat = shape.iter().filter(|&&s| s != 1).count() <= 1;
-        let items = if is_flat { items } else { items.gather(&shape, &strides) };
-        Self { shape, items }
+        let items = if is_flat { items } else { items.gather(&shape, &strides, place)? };
+        Ok(Self { shape, items })
     }
 
     /// Rows of a table: one row for every step of the first axis. Three axes are grey pictures;
@@ -184,7 +256,7 @@ impl NdArray {
             [_, height, width, channels @ (1 | 3)] => (Some(ImageShape { height, width, channels }), items),
             [n, channels @ (1 | 3), height, width] => {
                 let strides = [channels * height * width, width, 1, height * width];
-                let items = items.gather(&[n, height, width, channels], &strides);
+                let items = items.gather(&[n, height, width, channels], &strides, place)?;
                 (Some(ImageShape { height, width, channels }), items)
             }
             [_, _, _, _] => (None, items),
@@ -207,6 +279,7 @@ impl NdArray {
     }
 
     /// One label an item; all axes but one must have length 1.
+    #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
     pub(super) fn into_labels(self, place: &str) -> Result<Labels> {
         if self.shape.iter().filter(|&&s| s != 1).count() > 1 {
             return Err(Error::data(
@@ -216,7 +289,9 @@ impl NdArray {
         }
         match self.items {
             Items::Text(words) => Labels::from_text(&words, place),
-            Items::Integers(v) => Ok(Labels::from_integers(&v)),
+            Items::Integers(integers) => of_integers!(integers, v => {
+                Ok(Labels::from_integers(&v.into_iter().map(i64::from).collect::<Vec<i64>>()))
+            }),
             Items::Values(values) => {
                 let v: Vec<f64> = match values {
                     Values::U8(v) => v.iter().map(|&x| x.into()).collect(),
@@ -233,16 +308,27 @@ impl NdArray {
 
 impl Items {
     /// Items in C order of `shape`, taken from steps of `strides` along its axes.
-    fn gather(self, shape: &[usize], strides: &[usize]) -> Self {
-        match self {
+    fn gather(self, shape: &[usize], strides: &[usize], place: &str) -> Result<Self> {
+        let bytes = match &self {
+            Items::Values(Values::U8(v)) => size_of_val(&v[..]),
+            Items::Values(Values::F16(v)) => size_of_val(&v[..]),
+            Items::Values(Values::F32(v)) => size_of_val(&v[..]),
+            Items::Values(Values::F64(v)) => size_of_val(&v[..]),
+            Items::Values(Values::Csr(_)) => 0,
+            Items::Integers(integers) => of_integers!(integers, v => size_of_val(&v[..])),
+            Items::Text(v) => size_of_val(&v[..]),
+        };
+        let what = format!("`{place}` in another order of its axes");
+        require(&what, &Need::of("", bytes as u64), "give fewer rows, or save the array in C order")?;
+        Ok(match self {
             Items::Values(Values::U8(v)) => Items::Values(Values::U8(gather(&v, shape, strides).into())),
             Items::Values(Values::F16(v)) => Items::Values(Values::F16(gather(&v, shape, strides).into())),
             Items::Values(Values::F32(v)) => Items::Values(Values::F32(gather(&v, shape, strides).into())),
             Items::Values(Values::F64(v)) => Items::Values(Values::F64(gather(&v, shape, strides).into())),
             Items::Values(sparse) => Items::Values(sparse),
-            Items::Integers(v) => Items::Integers(gather(&v, shape, strides)),
+            Items::Integers(integers) => Items::Integers(integers.gather(shape, strides)),
             Items::Text(v) => Items::Text(gather(&v, shape, strides)),
-        }
+        })
     }
 }
 

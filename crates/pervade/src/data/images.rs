@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use image::ImageReader;
+use image::{ColorType, DynamicImage, ImageDecoder, ImageReader};
 use rayon::prelude::*;
 
 use super::dataset::{Dataset, ImageShape, Values};
@@ -12,11 +12,15 @@ use super::folder::sorted_files;
 use super::input_file;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::memory::{Need, product, require};
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
 
-/// Images that are unpacked at a time, so that few of them are held twice.
+/// Images, and pixels, that are unpacked at a time, so that few of them are held twice.
 const BLOCK: usize = 256;
+const BLOCK_BYTES: usize = 1 << 25;
+
+const SMALLER: &str = "give smaller images, or fewer of them";
 
 /// Whether bytes begin as PNG, JPEG, BMP or PGM/PPM files do.
 pub(super) fn is_image(head: &[u8]) -> bool {
@@ -47,14 +51,14 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
             return Err(not_offered(&place, wanted, "there is `folder`, the name of the sub-folder"));
         }
     };
-    let mut rows = Pixels { size: None, channels: 1, values: Vec::new() };
-    for block in paths.chunks(BLOCK) {
-        let decoded: Vec<_> = block.par_iter().map(|path| decode(path)).collect();
-        for (path, image) in block.iter().zip(decoded) {
-            rows.add(image?, path)?;
+    let mut rows = Pixels::new(paths.len(), &paths[0])?;
+    for block in paths.chunks(rows.block()) {
+        let decoded: Vec<_> = block.par_iter().map(|path| decode(path, rows.size)).collect();
+        for image in decoded {
+            rows.add(image?)?;
         }
     }
-    let (width, height) = rows.size.unwrap_or((0, 0));
+    let (width, height) = rows.size;
     let shape = ImageShape { height: height as usize, width: width as usize, channels: rows.channels };
     let n_columns = shape.height * shape.width * shape.channels;
     let data = Dataset::new(paths.len(), n_columns, Values::U8(rows.values.into()), place)?;
@@ -92,54 +96,131 @@ fn folder_names(folder: &Path, paths: &[PathBuf]) -> Result<Labels> {
     Labels::from_text(&names.collect::<Result<Vec<_>>>()?, &folder.display().to_string())
 }
 
-/// The pixels of one image, three bytes each.
-fn decode(path: &Path) -> Result<image::RgbImage> {
-    let broken = |e: &dyn std::fmt::Display| {
-        Error::data(path.display(), format!("the image cannot be read: {e}"))
-            .with_hint("remove or repair the file")
-    };
-    let decode = |bytes: &[u8]| {
-        let mut reader =
-            ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|e| broken(&e))?;
-        // No image unpacks to more than this many times its file; a header that says so lies.
-        let mut limits = image::Limits::default();
-        limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
-        reader.limits(limits);
-        Ok(reader.decode().map_err(|e| broken(&e))?.into_rgb8())
-    };
+/// The pixels of one image: a byte each where all are grey, else three.
+struct Image {
+    is_grey: bool,
+    pixels: Vec<u8>,
+}
+
+/// An image of which only the header was read.
+fn open<'b>(bytes: &'b [u8], path: &Path) -> Result<impl ImageDecoder + 'b> {
+    let broken = |e: &dyn std::fmt::Display| broken(path, e);
+    let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|e| broken(&e))?;
+    // No image unpacks to more than this many times its file; a header that says so lies.
+    let mut limits = image::Limits::default();
+    limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
+    reader.limits(limits.clone());
+    let mut decoder = reader.into_decoder().map_err(|e| broken(&e))?;
+    limits.reserve(decoder.total_bytes()).map_err(|e| broken(&e))?;
+    decoder.set_limits(limits).map_err(|e| broken(&e))?;
+    Ok(decoder)
+}
+
+fn broken(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::data(path.display(), format!("the image cannot be read: {error}"))
+        .with_hint("remove or repair the file")
+}
+
+/// Unpacks an image, which must have the size of the first one.
+fn decode(path: &Path, size: (u32, u32)) -> Result<Image> {
     input_file::parse(path, |bytes, _| {
-        catch_panic(|| decode(bytes)).unwrap_or_else(|| Err(broken(&"the decoder gave up")))
+        let decoded = catch_panic(|| decode_bytes(bytes, path, size));
+        decoded.unwrap_or_else(|| Err(broken(path, &"the decoder gave up")))
     })
+}
+
+fn decode_bytes(bytes: &[u8], path: &Path, size: (u32, u32)) -> Result<Image> {
+    let decoder = open(bytes, path)?;
+    let (w, h) = decoder.dimensions();
+    if (w, h) != size {
+        return Err(Error::data(
+            path.display(),
+            format!("the image is {w} x {h} pixels, the first one is {} x {}", size.0, size.1),
+        )
+        .with_hint("bring all images to one size first"));
+    }
+    let as_it_is = matches!(decoder.color_type(), ColorType::L8 | ColorType::Rgb8);
+    let converted = if as_it_is { 0 } else { product(&[w as usize, h as usize, 3]) };
+    let need = Need::of("unpacked", decoder.total_bytes()).and("converted to 8 bits", converted);
+    require(&format!("the image `{}`", path.display()), &need, SMALLER)?;
+    Ok(match DynamicImage::from_decoder(decoder).map_err(|e| broken(path, &e))? {
+        DynamicImage::ImageLuma8(image) => Image { is_grey: true, pixels: image.into_raw() },
+        image => Image::of_colours(image.into_rgb8().into_raw()),
+    })
+}
+
+impl Image {
+    /// From three bytes a pixel.
+    fn of_colours(mut pixels: Vec<u8>) -> Self {
+        let is_grey = pixels.chunks_exact(3).all(|p| p[0] == p[1] && p[1] == p[2]);
+        if is_grey {
+            (0..pixels.len() / 3).for_each(|i| pixels[i] = pixels[3 * i]);
+            pixels.truncate(pixels.len() / 3);
+            pixels.shrink_to_fit();
+        }
+        Self { is_grey, pixels }
+    }
 }
 
 /// Rows of pixels: one channel until the first image with colour.
 struct Pixels {
-    size: Option<(u32, u32)>,
+    size: (u32, u32),
+    n_images: usize,
     channels: usize,
     values: Vec<u8>,
 }
 
 impl Pixels {
-    fn add(&mut self, image: image::RgbImage, path: &Path) -> Result<()> {
-        let size = *self.size.get_or_insert(image.dimensions());
-        if image.dimensions() != size {
-            let (w, h) = image.dimensions();
-            return Err(Error::data(
-                path.display(),
-                format!("the image is {w} x {h} pixels, the first one is {} x {}", size.0, size.1),
-            )
-            .with_hint("bring all images to one size first"));
-        }
-        let is_grey = image.pixels().all(|p| p[0] == p[1] && p[1] == p[2]);
-        if self.channels == 1 && !is_grey {
-            self.values = self.values.iter().flat_map(|&v| [v; 3]).collect();
+    /// Room for images like the first, whose header is read.
+    fn new(n_images: usize, first: &Path) -> Result<Self> {
+        let size = input_file::parse(first, |bytes, _| {
+            let size = catch_panic(|| open(bytes, first).map(|decoder| decoder.dimensions()));
+            size.unwrap_or_else(|| Err(broken(first, &"the decoder gave up")))
+        })?;
+        let rows = Self { size, n_images, channels: 1, values: Vec::new() };
+        rows.require(1)?;
+        Ok(rows)
+    }
+
+    /// Pixels of an image.
+    fn n_pixels(&self) -> usize {
+        (self.size.0 as usize).saturating_mul(self.size.1 as usize)
+    }
+
+    /// Images that are unpacked at a time.
+    fn block(&self) -> usize {
+        (BLOCK_BYTES / self.n_pixels().max(1)).clamp(1, BLOCK)
+    }
+
+    /// Refuses more images than the memory holds with so many channels.
+    fn require(&self, channels: usize) -> Result<()> {
+        let (w, h) = self.size;
+        let what = format!("a table of {} images of {w} x {h} pixels", self.n_images);
+        let rows = Need::of("", product(&[self.n_images, self.n_pixels(), channels]));
+        require(&what, &rows, SMALLER)
+    }
+
+    fn add(&mut self, image: Image) -> Result<()> {
+        if self.channels == 1 && !image.is_grey {
+            self.require(3)?;
             self.channels = 3;
+            self.values = self.values.iter().flat_map(|&v| [v; 3]).collect();
         }
-        if self.channels == 1 {
-            self.values.extend(image.pixels().map(|p| p[0]));
+        if self.values.is_empty() && image.is_grey == (self.channels == 1) {
+            self.values = image.pixels;
+        } else if image.is_grey && self.channels == 3 {
+            self.reserve();
+            self.values.extend(image.pixels.iter().flat_map(|&v| [v; 3]));
         } else {
-            self.values.extend_from_slice(image.as_raw());
+            self.reserve();
+            self.values.extend_from_slice(&image.pixels);
         }
         Ok(())
+    }
+
+    /// Room for all images, once it is known how many channels they have.
+    fn reserve(&mut self) {
+        let all = self.n_images.saturating_mul(self.n_pixels()).saturating_mul(self.channels);
+        self.values.reserve_exact(all.saturating_sub(self.values.len()));
     }
 }

@@ -1,13 +1,14 @@
 //! The bytes of an input file, and whether they are still those that it was opened with.
 
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::compute::FileMap;
+use crate::memory::{FEWER_ROWS, Need, cannot_map, require};
 use crate::{Error, Result};
 
 /// An open file: mapped where that is possible, else copied into memory (pipes, empty files).
@@ -81,11 +82,18 @@ impl InputFile {
         let opened = Stamp::new(&about);
         if about.is_file()
             && let Some(len) = usize::try_from(opened.len).ok().filter(|&len| len > 0)
-            // File systems without mapping, and too many mapped files, leave reading.
-            && let Ok(Some(map)) = FileMap::new(&file, len)
         {
-            let contents = Contents::Mapped { map: Arc::new(map), file, opened };
-            return Ok(Self { place, contents });
+            match FileMap::new(&file, len) {
+                Ok(Some(map)) => {
+                    let contents = Contents::Mapped { map: Arc::new(map), file, opened };
+                    return Ok(Self { place, contents });
+                }
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                    return Err(cannot_map(path, opened.len, error));
+                }
+                // File systems without mapping, and too many mapped files, leave reading.
+                _ => require(&format!("reading `{place}`"), &Need::of("", opened.len), FEWER_ROWS)?,
+            }
         }
         let mut bytes = Vec::new();
         // Files of the kernel have no length but content; others are read as far as they reached when they were opened.

@@ -10,7 +10,7 @@ use flate2::read::ZlibDecoder;
 use super::arrays::{self, Entry};
 use super::bytes::Source;
 use super::dataset::{Dataset, Values};
-use super::elements::{Element, Items, NdArray};
+use super::elements::{Element, Integers, Items, NdArray};
 use super::labels::Labels;
 use super::options::{ReadOptions, Table};
 use super::sparse::{self, Parts};
@@ -162,11 +162,11 @@ impl Head {
         // MATLAB packs doubles that are small whole numbers into bytes; only a uint8 matrix is bytes.
         let items = match items {
             Items::Values(Values::U8(v)) if self.class != CLASS_U8 && self.flags & FLAG_LOGICAL == 0 => {
-                Items::Integers(v.iter().map(|&x| x.into()).collect())
+                Items::Integers(Integers::U8(v.to_vec()))
             }
             other => other,
         };
-        Ok(NdArray::from_fortran(shape, items))
+        NdArray::from_fortran(shape, items, place)
     }
 
     fn sparse(&self, mut parts: Elements, place: &str) -> Result<Dataset<'static>> {

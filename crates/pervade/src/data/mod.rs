@@ -28,6 +28,7 @@ mod write;
 pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
 pub use labels::Labels;
 pub use options::{LabelSource, ReadOptions, Table};
+pub(crate) use prepare::require_columns;
 pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
 pub use write::{Assignments, OutputFormat, Rows};

@@ -43,11 +43,10 @@ pub(super) fn read(source: &mut Source) -> Result<NdArray> {
         Kind::Unicode(width) => Items::Text(words(source, n, width, 4, header.big_endian)?),
     };
     source.finish()?;
-    Ok(if header.fortran {
-        NdArray::from_fortran(header.shape, items)
-    } else {
-        NdArray { shape: header.shape, items }
-    })
+    if header.fortran {
+        return NdArray::from_fortran(header.shape, items, source.place());
+    }
+    Ok(NdArray { shape: header.shape, items })
 }
 
 /// The array of a mapped file, in place, where its numbers lie there as memory wants them; else `None`.

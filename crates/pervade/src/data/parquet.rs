@@ -8,9 +8,10 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::dataset::{Dataset, Values};
-use super::elements::Items;
+use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
 
@@ -192,9 +193,7 @@ impl Rows {
         match self.kind {
             Kind::Bytes => Ok(Values::U8(self.bytes.into())),
             Kind::Singles => Ok(Values::F32(self.singles.into())),
-            Kind::Whole => {
-                Items::Integers(self.doubles.iter().map(|&x| x as i64).collect()).into_values(place)
-            }
+            Kind::Whole => whole_numbers(self.doubles, place),
             Kind::Doubles => Ok(Values::F64(self.doubles.into())),
         }
     }
@@ -269,7 +268,12 @@ fn spread<P: ArrowPrimitiveType>(
 ) -> Result<()> {
     let total: usize = columns.iter().map(|(_, width)| width).sum();
     let start = out.len();
-    out.try_reserve(n.saturating_mul(total)).map_err(|e| damaged(place, &e))?;
+    grow(
+        out,
+        n.saturating_mul(total),
+        &format_args!("the table in `{place}`"),
+        "give fewer rows or columns",
+    )?;
     out.resize(start + n * total, P::Native::default());
     let mut first = 0;
     for (column, width) in columns {

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::{Csr, Dataset, Values};
+use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
 /// How to bring the data to a scale that suits the network.
@@ -115,6 +116,7 @@ impl Preparation {
     /// Finds shift and scale on `data`.
     pub fn fit(kind: PrepareKind, data: &Dataset) -> Result<Self> {
         let n_columns = data.n_columns();
+        require_columns(data)?;
         let (shift, scale) = match kind {
             PrepareKind::None | PrepareKind::RowNorm => (Vec::new(), vec![1.0]),
             PrepareKind::UnitRange => unit_range(data)?,
@@ -239,6 +241,17 @@ impl Preparation {
         let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
         if norm > 0.0 { (f64::from(target) / norm) as f32 } else { 1.0 }
     }
+}
+
+/// Bytes that looking at a table takes for each of its columns: sums, squares and counts in double precision, a row,
+/// a shift and a scale.
+const COLUMN_BYTES: usize = 4 * size_of::<f64>() + 3 * size_of::<f32>();
+
+/// Refuses a table with more columns than the memory holds statistics of; sparse files may claim any number.
+pub(crate) fn require_columns(data: &Dataset) -> Result<()> {
+    let need = Need::of("", product(&[data.n_columns(), COLUMN_BYTES]));
+    let what = format!("preparing the {} columns of `{}`", data.n_columns(), data.source());
+    require(&what, &need, "give a table with fewer columns")
 }
 
 /// Bytes above this are grey levels; below, they are counts or marks like other whole numbers.

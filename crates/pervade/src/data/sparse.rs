@@ -1,6 +1,7 @@
 //! Sparse rows from what files hold: any order of columns, duplicates, compressed columns.
 
 use super::dataset::Csr;
+use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
 /// Beyond this many columns the first layer alone would need tens of gigabytes, so the number is a
@@ -39,6 +40,10 @@ impl Parts {
                 format!("{n_rows} rows are claimed for {} entries", self.indices.len()),
             ));
         }
+        let entry = size_of::<u32>() + size_of::<f32>();
+        let need = Need::of("row starts", product(&[2, n_rows, size_of::<usize>()]))
+            .and("entries", product(&[self.indices.len(), entry]));
+        require(&format!("sparse rows of `{place}`"), &need, "give fewer rows")?;
         let mut starts = vec![0usize; n_rows + 1];
         self.indices.iter().for_each(|&row| starts[row as usize + 1] += 1);
         (0..n_rows).for_each(|row| starts[row + 1] += starts[row]);

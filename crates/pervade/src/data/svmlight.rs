@@ -4,7 +4,10 @@ use super::dataset::{Dataset, Values};
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use super::sparse::{self, Parts};
+use crate::memory::grow;
 use crate::{Error, Result};
+
+const FEWER: &str = "give fewer rows";
 
 /// Whether the first line that has more than a label looks like this format.
 pub(super) fn is_svmlight(head: &[u8]) -> bool {
@@ -31,12 +34,20 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             let word: String = String::from_utf8_lossy(word).chars().take(40).collect();
             Error::data(place, format!("line {line_number}: `{word}` is not {what}"))
         };
-        label_words.push(String::from_utf8(label.to_vec()).map_err(|_| broken(label, "a label"))?);
+        let label = String::from_utf8(label.to_vec()).map_err(|_| broken(label, "a label"))?;
+        let what = format_args!("the table in `{place}`");
+        if options.labels.is_some() {
+            grow(&mut label_words, 1, &what, FEWER)?;
+            label_words.push(label);
+        }
         for word in words.filter(|word| !is_query(word)) {
             let (index, value) = entry(word).ok_or_else(|| broken(word, "`index:value`"))?;
+            grow(&mut parts.indices, 1, &what, FEWER)?;
+            grow(&mut parts.values, 1, &what, FEWER)?;
             parts.indices.push(index);
             parts.values.push(value);
         }
+        grow(&mut parts.starts, 1, &what, FEWER)?;
         parts.starts.push(parts.indices.len());
     }
     let from_zero = parts.indices.contains(&0);

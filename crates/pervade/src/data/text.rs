@@ -5,10 +5,20 @@ use csv::ByteRecord;
 use super::dataset::{Dataset, Values};
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use crate::memory::{Need, grow, product, require};
 use crate::{Error, Result};
+
+/// Bytes that the first line takes for each of its fields while it is looked at: twice a text of its own, and twice
+/// where it ends.
+const COLUMN_BYTES: usize = 2 * (size_of::<String>() + 32) + 2 * size_of::<usize>();
+
+const FEWER: &str = "give fewer rows or columns, or write the table as .npy, which is read in place";
 
 /// Reads a table; one of its columns may be labels. Numbers are kept in single precision.
 pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
+    let n_fields = Lines::count_first(bytes);
+    let need = Need::of("", product(&[n_fields, COLUMN_BYTES]));
+    require(&format!("the header of `{place}` with {n_fields} columns"), &need, FEWER)?;
     let first = Lines::new(bytes, place).next()?.map(|l| l.words()).unwrap_or_default();
     let has_header = has_header(bytes, place, options.labels.as_ref())?;
     let label = match &options.labels {
@@ -26,8 +36,7 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             return Err(not_offered(place, wanted, &offered));
         }
     };
-    let mut names =
-        if has_header { first.clone() } else { (0..first.len()).map(|j| j.to_string()).collect() };
+    let mut names = if has_header { first } else { (0..first.len()).map(|j| j.to_string()).collect() };
     let mut values: Vec<f32> = Vec::new();
     let mut label_words: Vec<String> = Vec::new();
     let mut n_rows = 0;
@@ -37,6 +46,7 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
     }
     while let Some(line) = lines.next()? {
         let mut n_fields = 0;
+        grow(&mut values, names.len(), &format_args!("the table in `{place}`"), FEWER)?;
         for (j, field) in line.fields().enumerate() {
             n_fields += 1;
             if label == Some(j) {
@@ -150,6 +160,12 @@ impl<'a> Lines<'a> {
         Self { csv, record: ByteRecord::new(), place, skip_empty: separator == b' ' }
     }
 
+    /// Fields of the first line that says something, as if none were quoted.
+    fn count_first(bytes: &[u8]) -> usize {
+        let separator = separator(bytes);
+        first_line(bytes).split(|&b| b == separator).count()
+    }
+
     fn next(&mut self) -> Result<Option<Line<'_>>> {
         let more = self
             .csv
@@ -170,11 +186,16 @@ impl Line<'_> {
     }
 }
 
+/// The first line that says something.
+fn first_line(bytes: &[u8]) -> &[u8] {
+    let is_content = |line: &&[u8]| !line.starts_with(b"#") && !line.trim_ascii().is_empty();
+    bytes.split(|&b| b == b'\n' || b == b'\r').find(is_content).unwrap_or(b"")
+}
+
 /// The separator of the first line that says something: the first of tab, `;`, `,` found outside
 /// quotes, else space.
 fn separator(bytes: &[u8]) -> u8 {
-    let is_content = |line: &&[u8]| !line.starts_with(b"#") && !line.trim_ascii().is_empty();
-    let line = bytes.split(|&b| b == b'\n' || b == b'\r').find(is_content).unwrap_or(b"");
+    let line = first_line(bytes);
     let mut quoted = false;
     let mut seen = [false; 256];
     for &b in line.trim_ascii() {

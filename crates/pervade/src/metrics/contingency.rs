@@ -1,6 +1,7 @@
 //! Agreement of two partitions of the same rows, from the table of how often their parts meet.
 
 use super::best_matching;
+use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
 /// How many rows each part of one partition shares with each part of another.
@@ -30,6 +31,11 @@ impl Contingency {
             return Err(Error::data("labels", problem));
         }
         let (first_values, second_values) = (distinct(first), distinct(second));
+        let [rows, columns] = [first_values.len(), second_values.len()];
+        // Counted once, and once more as signed numbers where the best matching is looked for.
+        let need = Need::of("", product(&[2, rows, columns, size_of::<u64>()]));
+        let what = format!("a table of {rows} x {columns} pairs of labels and clusters");
+        require(&what, &need, "check that the labels are classes, not the names of single rows")?;
         let mut counts = vec![0; first_values.len() * second_values.len()];
         for (a, b) in first.iter().zip(second) {
             let (Ok(a), Ok(b)) = (first_values.binary_search(a), second_values.binary_search(b)) else {

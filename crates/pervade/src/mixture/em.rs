@@ -3,7 +3,8 @@
 use super::DiagonalMixture;
 use super::kmeans::{check_components, column_means, lloyd};
 use crate::compute::{Device, Moments};
-use crate::parallel::{Ask, map_chunks};
+use crate::memory::product;
+use crate::parallel::{Ask, map_chunks, n_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -103,6 +104,15 @@ pub(crate) fn fit_asking<D: Device>(
         }
     }
     Ok(best.expect("at least one restart"))
+}
+
+/// Bytes that k-means and EM need beside the latents: every chunk of rows has moments of its own, and every row its
+/// nearest centre with the distance, before and after an iteration.
+pub fn bytes_needed(n_rows: usize, n_latent: usize, components: usize) -> u64 {
+    let mixtures = n_chunks(n_rows).saturating_add(4);
+    let columns = n_latent.saturating_mul(2).saturating_add(1);
+    let moments = product(&[mixtures, components, columns, size_of::<f64>()]);
+    moments.saturating_add(product(&[2, n_rows, size_of::<(u32, f64)>()]))
 }
 
 /// EM from a given mixture; `options.components` and `options.restarts` are not used.

@@ -9,5 +9,5 @@ mod kmeans;
 
 pub use diagonal::DiagonalMixture;
 pub(crate) use em::fit_asking;
-pub use em::{EmFit, EmOptions, fit, improve};
+pub use em::{EmFit, EmOptions, bytes_needed, fit, improve};
 pub use kmeans::{KMeans, kmeans};

@@ -5,9 +5,10 @@ use super::Vade;
 use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
+use crate::memory::{Need, product, require};
 use crate::parallel::Ask;
 use crate::seed::{Key, Stream};
-use crate::train::{Pass, blocks, cluster_probabilities, decoded, outputs};
+use crate::train::{Pass, blocks, cluster_probabilities, decoded, decoding, outputs, pass};
 use crate::{Error, Result};
 
 /// The cluster of each row, and the probability of every cluster.
@@ -43,8 +44,10 @@ impl Vade {
         data: &Dataset,
         ask: Ask<'_>,
     ) -> Result<Assignments> {
-        let (c, k) = (self.groups.len(), self.n_clusters());
-        let mut found = Assignments { clusters: Vec::new(), probabilities: Vec::new(), n_clusters: k };
+        let (c, k, n) = (self.groups.len(), self.n_clusters(), data.n_rows());
+        self.require_memory(device, "assigning the rows", n, k + 1, false)?;
+        let (clusters, probabilities) = (Vec::with_capacity(n), Vec::with_capacity(n * k));
+        let mut found = Assignments { clusters, probabilities, n_clusters: k };
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
             for joints in pass.log_joints.chunks_exact(c) {
                 let probabilities = cluster_probabilities(joints, &self.groups, k);
@@ -59,6 +62,7 @@ impl Vade {
     /// The latent mean of each row, [N, J].
     pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let j = self.n_latents();
+        self.require_memory(device, "embedding the rows", data.n_rows(), j, false)?;
         let mut latents = Vec::with_capacity(data.n_rows() * j);
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
@@ -83,6 +87,7 @@ impl Vade {
             return Err(Error::setting("cluster", c, must));
         }
         let (j, key) = (self.n_latents(), Key::new(seed, Stream::Generate, 0));
+        self.require_memory(device, "generating the rows", count, 1 + j + self.n_columns(), true)?;
         let (weights, means, variances) = self.components();
         let open = |m: usize| cluster.is_none_or(|c| self.groups[m] as usize == c);
         let total: f64 = (0..weights.len()).filter(|&m| open(m)).map(|m| weights[m]).sum();
@@ -110,6 +115,8 @@ impl Vade {
 
     /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D].
     pub fn reconstruct<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        let columns = self.n_latents() + self.n_columns();
+        self.require_memory(device, "reconstructing the rows", data.n_rows(), columns, true)?;
         let latents = self.embed(device, data)?;
         self.decode(device, &latents)
     }
@@ -120,6 +127,8 @@ impl Vade {
     /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
+        // Scores are doubles: as many bytes as two of the other results.
+        self.require_memory(device, "scoring the rows", data.n_rows(), 2, true)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
         let mut row = vec![0.0f32; d];
         self.for_each_block(device, data, Gamma::Exact, |pass| {
@@ -139,6 +148,28 @@ impl Vade {
             Ok(())
         })?;
         Ok(scores)
+    }
+
+    /// Refuses work whose results, `columns` numbers for each of `n_rows` rows, do not fit into memory beside the
+    /// parameters and a block of rows.
+    fn require_memory<D: Device>(
+        &self,
+        device: &D,
+        what: &str,
+        n_rows: usize,
+        columns: usize,
+        decodes: bool,
+    ) -> Result<()> {
+        let single = size_of::<f32>();
+        let block = pass(&self.architecture) + if decodes { decoding(&self.architecture) } else { 0 };
+        let need = Need::of("the results", product(&[n_rows, columns, single]));
+        let need = if device.is_host() {
+            let parameters = product(&[self.values.len(), single]);
+            need.and("parameters", parameters).and("a block of rows", block.saturating_mul(single as u64))
+        } else {
+            need
+        };
+        require(what, &need, "take fewer rows at a time")
     }
 
     fn for_each_block<D: Device>(

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod joint;
+mod memory;
 mod mixture_start;
 mod observer;
 mod pass;
@@ -12,6 +13,8 @@ mod starts;
 mod watch;
 
 pub use joint::{JointStep, maximise_elbo, train};
+pub use memory::require_memory;
+pub(crate) use memory::{decoding, pass};
 pub use mixture_start::start_mixture;
 pub(crate) use observer::ask;
 pub use observer::{Control, Event, Observer, Silent, Stage};

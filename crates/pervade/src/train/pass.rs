@@ -9,7 +9,7 @@ use crate::nn::{Architecture, Tape};
 use crate::parallel::Ask;
 
 /// Rows a block of a pass: enough to fill the cores, small enough to stay in the cache.
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 
 /// One block of rows, on the host, of one restart.
 pub struct Pass<'p> {
@@ -117,23 +117,36 @@ pub fn outputs<D: Device>(
     params: &Params<D::Buffer>,
     latents: &[f32],
 ) -> Result<Vec<f32>> {
+    let n = latents.len() / architecture.n_latents();
+    let mut outputs = Vec::with_capacity(n * architecture.output.weight.columns);
+    output_blocks(device, architecture, params, latents, |block| outputs.extend_from_slice(block))?;
+    Ok(outputs)
+}
+
+/// Calls `visit` with the decoder's output for each block of latents, in order.
+fn output_blocks<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    latents: &[f32],
+    mut visit: impl FnMut(&[f32]),
+) -> Result<()> {
     let (j, n) = (architecture.n_latents(), latents.len() / architecture.n_latents());
     if n == 0 {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let b = BLOCK.min(n);
     let mut tape = Tape::new(device, architecture, 1, b, 1)?;
     let width = tape.output.columns;
     let (mut padded, mut block) = (vec![0.0; b * j], vec![0.0; b * width]);
-    let mut outputs = Vec::with_capacity(n * width);
     for part in latents.chunks(b * j) {
         padded[..part.len()].copy_from_slice(part);
         device.write(&mut tape.z.data, 0, &padded)?;
         tape.decode(device, architecture, params)?;
         device.read(&tape.output.data, 0, &mut block)?;
-        outputs.extend_from_slice(&block[..part.len() / j * width]);
+        visit(&block[..part.len() / j * width]);
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
@@ -149,16 +162,19 @@ pub fn decoded<D: Device>(
     latents: &[f32],
 ) -> Result<Vec<f32>> {
     let d = architecture.encoder[0].weight.rows;
-    let outputs = outputs(device, architecture, params, latents)?;
     let width = likelihood.n_outputs(d);
-    let mut rows = Vec::with_capacity(outputs.len() / width * d);
-    for output in outputs.chunks_exact(width) {
-        let start = rows.len();
-        match likelihood {
-            Likelihood::Bernoulli => rows.extend(output.iter().map(|&o| softplus_and_logistic(o).1)),
-            Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => rows.extend_from_slice(&output[..d]),
+    let mut rows = Vec::with_capacity(latents.len() / architecture.n_latents() * d);
+    output_blocks(device, architecture, params, latents, |block| {
+        for output in block.chunks_exact(width) {
+            let start = rows.len();
+            match likelihood {
+                Likelihood::Bernoulli => rows.extend(output.iter().map(|&o| softplus_and_logistic(o).1)),
+                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
+                    rows.extend_from_slice(&output[..d]);
+                }
+            }
+            preparation.undo(&mut rows[start..]);
         }
-        preparation.undo(&mut rows[start..]);
-    }
+    })?;
     Ok(rows)
 }

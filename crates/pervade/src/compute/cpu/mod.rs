@@ -101,6 +101,10 @@ impl Device for Cpu {
         2e-6
     }
 
+    fn is_host(&self) -> bool {
+        true
+    }
+
     fn restarts_at_once(&self, _wanted: usize) -> usize {
         // One model fills the cores; a second would only push its weights out of the cache.
         1

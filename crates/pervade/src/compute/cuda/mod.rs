@@ -130,6 +130,10 @@ impl Device for Cuda {
         }
     }
 
+    fn is_host(&self) -> bool {
+        false
+    }
+
     fn restarts_at_once(&self, wanted: usize) -> usize {
         wanted.min(driver::MOST_RESTARTS)
     }

@@ -1,0 +1,98 @@
+//! JSON objects with long arrays of numbers, written as they go: nothing of them is held as text or as values.
+
+use std::collections::BTreeMap;
+
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde_json::Value;
+
+/// An object whose keys are in order.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+pub(crate) struct Object<'a> {
+    entries: BTreeMap<&'a str, Entry<'a>>,
+}
+
+/// What an object may hold.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Value(Value),
+    Whole(&'a [u32]),
+    Numbers(Numbers<'a>),
+    Rows(Rows<'a>),
+}
+
+impl<'a> Object<'a> {
+    /// An object of plain values.
+    pub(crate) fn new<const N: usize>(values: [(&'a str, Value); N]) -> Self {
+        Self { entries: values.into_iter().map(|(key, value)| (key, Entry::Value(value))).collect() }
+    }
+
+    /// The same with a plain value.
+    pub(crate) fn value(mut self, key: &'a str, value: Value) -> Self {
+        self.entries.insert(key, Entry::Value(value));
+        self
+    }
+
+    /// The same with a list of whole numbers.
+    pub(crate) fn whole(mut self, key: &'a str, values: &'a [u32]) -> Self {
+        self.entries.insert(key, Entry::Whole(values));
+        self
+    }
+
+    /// The same with a list of numbers.
+    pub(crate) fn numbers(mut self, key: &'a str, values: &'a [f32]) -> Self {
+        self.entries.insert(key, Entry::Numbers(Numbers(values)));
+        self
+    }
+
+    /// The same with a list of rows of `n_columns` numbers each.
+    pub(crate) fn rows(mut self, key: &'a str, values: &'a [f32], n_columns: usize) -> Self {
+        self.entries.insert(key, Entry::Rows(Rows { values, n_columns }));
+        self
+    }
+}
+
+/// Numbers as JSON has them: in double precision.
+struct Numbers<'a>(&'a [f32]);
+
+impl Serialize for Numbers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|&x| f64::from(x)))
+    }
+}
+
+struct Rows<'a> {
+    values: &'a [f32],
+    n_columns: usize,
+}
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.values.chunks(self.n_columns.max(1));
+        let mut list = serializer.serialize_seq(Some(rows.len()))?;
+        rows.into_iter().try_for_each(|row| list.serialize_element(&Numbers(row)))?;
+        list.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn streamed_objects_read_as_those_of_values_do() {
+        let values = [0.1f32, -1.0, 3e38, 1e-40, f32::NAN, f32::INFINITY];
+        let whole = [3, 0, u32::MAX];
+        let streamed = Object::new([("rows", json!(3)), ("columns", json!(2))])
+            .value("out", json!("a \"b\""))
+            .whole("assignments", &whole)
+            .numbers("scores", &values)
+            .rows("latents", &values, 2);
+        let mut object =
+            json!({"rows": 3, "columns": 2, "out": "a \"b\"", "assignments": whole, "scores": values});
+        object["latents"] = json!(values.chunks(2).collect::<Vec<_>>());
+        assert_eq!(serde_json::to_string(&streamed).unwrap(), object.to_string());
+    }
+}

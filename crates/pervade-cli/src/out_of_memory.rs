@@ -1,0 +1,41 @@
+//! What the command says when an allocation fails although its need was estimated: one line, and exit 2.
+
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pervade::memory;
+
+/// The tightest limit when the command started; looking it up later would need memory.
+static LIMIT: OnceLock<String> = OnceLock::new();
+
+/// Whether a thread is ending the process: one line is enough.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Called once, before threads start: notes the limit that a failed allocation will be blamed on.
+pub fn prepare() {
+    if memory::is_address_space_limited() {
+        pervade::compute::limit_arenas();
+    }
+    if let Some(available) = memory::available() {
+        let _ = LIMIT.set(available.limit);
+    }
+}
+
+/// Ends the process with one line on stderr; allocates nothing.
+pub fn end(bytes: usize) -> ! {
+    if ENDING.swap(true, Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_secs(1));
+        std::process::exit(i32::from(crate::COULD_NOT_RUN));
+    }
+    let mut line = [0; 256];
+    let mut rest = &mut line[..];
+    let _ = match LIMIT.get() {
+        Some(limit) => writeln!(rest, "error: out of memory: {bytes} bytes more exceed {limit}"),
+        None => writeln!(rest, "error: out of memory: {bytes} bytes more are not available"),
+    };
+    let left = rest.len();
+    let _ = std::io::stderr().write_all(&line[..line.len() - left]);
+    std::process::exit(i32::from(crate::COULD_NOT_RUN))
+}

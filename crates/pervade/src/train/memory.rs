@@ -1,0 +1,204 @@
+//! The memory that training needs, estimated before anything is allocated.
+
+use super::pass::BLOCK;
+use crate::Result;
+use crate::compute::{Affine, Device};
+use crate::config::CheckedSettings;
+use crate::data::Dataset;
+use crate::memory::{Need, product, require};
+use crate::mixture::bytes_needed;
+use crate::nn::Architecture;
+
+/// Bytes of a single-precision number.
+const SINGLE: usize = size_of::<f32>();
+/// Bytes of a double-precision number.
+const DOUBLE: usize = size_of::<f64>();
+/// Buffers of [`crate::compute::Params`]: values, gradients and Adam's two moments.
+const PARAMETER_BUFFERS: usize = 4;
+/// Numbers of a restart that a checkpoint holds: values, both moments, the best values.
+const CHECKPOINT_BUFFERS: usize = 4;
+/// A checkpoint is collected, then laid out as one file in memory.
+const CHECKPOINT_COPIES: usize = 2;
+/// Rows of a batch for which the prior keeps one gradient of the mixture.
+const PRIOR_ROWS: usize = 25;
+/// Copies of the edges between components while these are grouped.
+const GROUPING_COPIES: usize = 3;
+
+const PARAMETERS: &str = "parameters and Adam's moments";
+const COPIES: &str = "copies of the best parameters";
+const CHECKPOINT: &str = "the checkpoint";
+const ACTIVATIONS: &str = "activations of a batch";
+const LATENTS: &str = "latents and clusters of all rows";
+const GRAPH: &str = "the neighbour graph";
+const MIXTURE: &str = "the components of the mixture";
+
+/// Refuses a training that needs more memory than there is, before it starts.
+///
+/// `restarts` are trained in turn or side by side, as the device does; `saved` says whether checkpoints are written.
+pub fn require_memory<D: Device>(
+    device: &D,
+    data: &Dataset,
+    settings: &CheckedSettings,
+    restarts: usize,
+    saved: bool,
+) -> Result<()> {
+    let need = needed(device, data, settings, restarts, saved);
+    require("training", &need, hint(need.largest()))
+}
+
+/// What to lower.
+fn hint(largest: &str) -> &'static str {
+    match largest {
+        ACTIVATIONS => "lower `--batch`, `--samples` or `--hidden`",
+        LATENTS => "lower `--latents`, or give fewer rows",
+        GRAPH => "lower `--neighbours` or `--graph-rows`",
+        MIXTURE => "lower `--components` or `--latents`",
+        CHECKPOINT => {
+            "lower `--hidden`, give a table with fewer columns, or do without checkpoints (`--checkpoint none`)"
+        }
+        _ => "lower `--hidden`, or give a table with fewer columns",
+    }
+}
+
+fn needed<D: Device>(
+    device: &D,
+    data: &Dataset,
+    settings: &CheckedSettings,
+    restarts: usize,
+    saved: bool,
+) -> Need {
+    let given = &settings.settings;
+    let (n, d, j, c) = (data.n_rows(), data.n_columns(), given.latents, settings.n_components);
+    let architecture = Architecture::new(d, &given.hidden, j, settings.likelihood.n_outputs(d), c);
+    let r = device.restarts_at_once(restarts).clamp(1, restarts.max(1));
+    let one = product(&[architecture.layout.len(), SINGLE]);
+    // A better start than the present one is kept whole beside it.
+    let packs = if given.starts > 1 { 2 } else { 1 };
+    let (in_pack, finished) = ((r * packs) as u64, (restarts - r.min(restarts)) as u64);
+    let times = |factor: u64| one.saturating_mul(factor);
+    let parameters = times(in_pack * PARAMETER_BUFFERS as u64);
+    let copies = times(in_pack + finished + 1);
+    let checkpoint = times((in_pack * CHECKPOINT_BUFFERS as u64 + finished) * CHECKPOINT_COPIES as u64);
+    let nodes = n.min(given.graph_rows);
+    let neighbours = given.neighbours.min(nodes);
+    let clusters = settings.n_clusters.unwrap_or(c);
+    // The neighbours, and twice the latents of the nodes while they are searched for.
+    let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
+        .saturating_add(product(&[2, nodes, j, SINGLE]));
+    let latents = product(&[r, n, j + 1, SINGLE]);
+    let rows =
+        latents.max(product(&[n, clusters + 1, SINGLE])).saturating_add(product(&[restarts, n, SINGLE]));
+    let edges = product(&[GROUPING_COPIES, r, c, c, DOUBLE]);
+    let mixture = bytes_needed(n, j, c).saturating_add(edges);
+    let need = Need::of(COPIES, copies).and(LATENTS, rows).and(GRAPH, graph).and(MIXTURE, mixture);
+    let need = if saved { need.and(CHECKPOINT, checkpoint) } else { need };
+    if device.is_host() {
+        need.and(PARAMETERS, parameters).and(ACTIVATIONS, activations(settings, &architecture, r, d))
+    } else {
+        need
+    }
+}
+
+/// Buffers of the larger of the two kinds of step, and of a pass over all rows.
+fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize, d: usize) -> u64 {
+    let (b, given) = (settings.pretrain_batch, &settings.settings);
+    let (j, c) = (architecture.n_latents(), settings.n_components);
+    let widest = given.hidden.iter().copied().chain([d]).max().unwrap_or(d);
+    // A layer that is trained alone has an input, a code, its copies and an output.
+    let pretrain = step(architecture, b, 1, d).saturating_add(product(&[5, b, widest]));
+    let b = settings.batch;
+    let prior = product(&[1 + b.div_ceil(PRIOR_ROWS), c, 2 * j + 5]);
+    let joint = step(architecture, b, given.samples, d).saturating_add(prior);
+    let numbers = pretrain.max(joint).saturating_add(pass(architecture));
+    numbers.saturating_mul(product(&[r, SINGLE]))
+}
+
+/// Numbers of a step: the rows, activations and their gradients, and the sums of the ELBO's terms.
+fn step(architecture: &Architecture, batch: usize, samples: usize, d: usize) -> u64 {
+    let (j, head) = (architecture.n_latents(), architecture.head.weight.columns);
+    let encoder = product(&[batch, d + 2 * widths(&architecture.encoder) + 2 * head]);
+    let outputs = architecture.output.weight.columns;
+    let decoder = product(&[batch, samples, 2 * widths(&architecture.decoder) + 3 * j + outputs + 6]);
+    encoder.saturating_add(decoder)
+}
+
+/// Numbers of a pass over all rows: a block on the device, and what the host reads of it.
+pub(crate) fn pass(architecture: &Architecture) -> u64 {
+    let head = architecture.head.weight.columns;
+    let (d, c) = (architecture.encoder[0].weight.rows, architecture.mixture.n_components());
+    product(&[BLOCK, d + widths(&architecture.encoder) + 2 * head + 2 * c])
+}
+
+/// Numbers of a block of rows that are decoded.
+pub(crate) fn decoding(architecture: &Architecture) -> u64 {
+    let outputs = architecture.output.weight.columns;
+    let encoder = 2 * (widths(&architecture.encoder) + architecture.head.weight.columns);
+    let decoder = 2 * widths(&architecture.decoder) + 4 * architecture.n_latents() + 2 * outputs;
+    product(&[BLOCK, encoder + decoder])
+}
+
+fn widths(layers: &[Affine]) -> usize {
+    layers.iter().map(|layer| layer.weight.columns).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::Cpu;
+    use crate::config::{Clusters, Recipe, Settings};
+
+    fn need(change: impl Fn(&mut Settings)) -> (Need, u64) {
+        let rows = (0..2000).flat_map(|i| [(i as f32 * 0.7).sin(), (i as f32 * 0.3).cos()]).collect();
+        let data = Dataset::from_rows(2000, 2, rows).unwrap();
+        let mut settings = Settings::recipe(Recipe::Robust, Clusters::Fixed(3));
+        change(&mut settings);
+        let checked = settings.check(&data).unwrap();
+        let need = needed(&Cpu::new(), &data, &checked, 1, false);
+        let saved = needed(&Cpu::new(), &data, &checked, 1, true);
+        assert!(saved.bytes() > need.bytes());
+        (need.clone(), need.bytes())
+    }
+
+    /// More than any machine has.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_fit_is_refused_before_it_allocates() {
+        let rows = (0..200).map(|i| (i as f32 * 0.7).sin()).collect();
+        let data = Dataset::from_rows(100, 2, rows).unwrap();
+        let hidden = vec![1 << 16; 64];
+        let settings = Settings { hidden, ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3)) };
+        let refused =
+            crate::fit(&data, &settings.check(&data).unwrap(), &Cpu::new(), &mut crate::train::Silent, None);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, crate::Error::Memory { .. }), "{refused}");
+        assert!(refused.hint().unwrap().contains("lower `--hidden`"));
+    }
+
+    #[test]
+    fn the_usual_networks_need_little() {
+        let (_, bytes) = need(|_| {});
+        // 3.1 million parameters in six copies, and a batch of 256.
+        assert!((60_000_000..150_000_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn each_setting_shows_in_the_part_that_it_makes_large() {
+        let cases: [(&str, &dyn Fn(&mut Settings)); 4] = [
+            (PARAMETERS, &|s| s.hidden = vec![65536, 65536]),
+            (ACTIVATIONS, &|s| s.samples = 65536),
+            (GRAPH, &|s| s.neighbours = 1_000_000),
+            (MIXTURE, &|s| s.components = Some(2000)),
+        ];
+        for (part, change) in cases {
+            let (need, bytes) = need(|settings| {
+                settings.hidden = vec![10];
+                change(settings);
+            });
+            assert_eq!(need.largest(), part);
+            assert!(bytes > 30_000_000, "{part}: {bytes}");
+        }
+        // Two matrices of 65536 x 65536 in four buffers and two copies.
+        let (_, bytes) = need(|settings| settings.hidden = vec![65536, 65536]);
+        assert!(bytes > 6 * 2 * (1 << 34) && bytes < 7 * 2 * (1 << 34), "{bytes}");
+    }
+}
