@@ -296,3 +296,18 @@ def columns(case):
         case.fail("columns", f"columns in the order {names} were refused: {ran.stderr[-200:]!r}")
     elif command == "assign" and ran.stdout != lab.assigned:
         case.fail("columns", f"columns in the order {names} were assigned by position")
+
+
+@family(1)
+def extreme_rows(case):
+    """Rows at the edge of single precision: what comes out is finite, or there is an error or a word about it."""
+    rng = case.rng
+    words = ["3e38", "-3e38", "3.4028234e38", "1e-45", "-0", "1e30", "1", "1e20"]
+    rows = [",".join(rng.choice(words) for _ in range(3)) for _ in range(rng.choice([1, 2, 60]))]
+    case.put("t.csv", ("a,b,c\n" + "\n".join(rows) + "\n").encode())
+    case.put("m.pervade", case.lab.named)
+    command = rng.choice(["assign", "embed", "reconstruct", "score"])
+    ran = case.run(command, "m.pervade", "t.csv", *(["--probabilities"] if command == "assign" else []), *CPU)
+    if ran.status == 0 and (b"nan" in ran.stdout.lower() or b"inf" in ran.stdout.lower()):
+        if not (b"warning" in ran.stderr or b"finite" in ran.stderr or b"NaN" in ran.stderr):
+            case.fail("silent NaN", f"`{command}` gives NaN or infinity without a word: {ran.stdout[-80:]!r}")
