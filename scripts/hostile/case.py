@@ -28,7 +28,7 @@ class Ran:
 
     def __init__(self, status, stdout, stderr, seconds, sent):
         self.status, self.stdout, self.stderr, self.seconds, self.sent = status, stdout, stderr, seconds, sent
-        self.piped = True
+        self.piped = self.heard = True
 
     def json(self):
         return json.loads(self.stdout)
@@ -82,7 +82,7 @@ class Case:
         process, started = self.start(*args, memory_mb=memory_mb, fsize=fsize, stdout=stdout, stderr=stderr, cwd=cwd,
                                       as_nobody=as_nobody, stdin=stdin)
         ran = self.finish(process, started, after, timeout)
-        ran.piped = stdout is None
+        ran.piped, ran.heard = stdout is None, stderr is None
         self.check(ran, args, outputs, keeps, strays)
         if status is not None and ran.status not in status:
             self.fail("status", f"exit {ran.status}, expected {sorted(status)}: {tail(ran)}")
@@ -155,7 +155,7 @@ class Case:
         self.check_status(ran, args)
         self.check_talk(ran, args)
         self.check_inputs()
-        self.check_outputs(ran, outputs)
+        self.check_outputs(ran, args, outputs)
         if strays:
             self.check_strays(ran, outputs, keeps)
 
@@ -177,7 +177,7 @@ class Case:
         if found := CONTROL.search(shown):
             self.fail("control characters", repr(shown[max(0, found.start() - 30):found.end() + 10]))
         errors = [line for line in ran.stderr.split(b"\n") if line.startswith(b"error:")]
-        if ran.status == 2 and ran.stderr and len(errors) != 1:
+        if ran.status == 2 and ran.heard and len(errors) != 1:
             self.fail("error lines", f"{len(errors)} lines begin with `error:`: {ran.stderr[-300:]!r}")
         if ran.status == 0 and errors:
             self.fail("error lines", f"exit 0 with {errors[0]!r}")
@@ -203,7 +203,10 @@ class Case:
                 self.fail("input changed", f"{path.relative_to(self.dir)}: {len(data)} bytes before, {len(now)} now")
                 path.write_bytes(data)
 
-    def check_outputs(self, ran, outputs):
+    def check_outputs(self, ran, args, outputs):
+        for flag, name in zip(args, args[1:]):
+            if ran.status == 0 and flag in ("-o", "--record", "--log") and not os.path.lexists(self.path(name)):
+                self.fail("no output", f"exit 0, and there is no {os.fsencode(name)!r}")
         for name in outputs:
             path = self.path(name)
             if path in self.inputs or path.is_symlink() or not path.is_file():

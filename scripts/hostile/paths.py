@@ -242,7 +242,7 @@ def interrupted_writer(case):
     case.run(*words, outputs=["x" + suffix], after=[(rng.uniform(0, 0.06), rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]))])
 
 
-@family(0.3)
+@family(0.1)
 def large_picture(case):
     """Pictures that would need gigabytes."""
     case.put_all("data", {f"{i}.png": case.lab.large_png for i in range(case.rng.choice([1, 3]))})
