@@ -1,14 +1,95 @@
 //! What every target does with its bytes: read them in each way there is; only a crash counts.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pervade::data::{ReadOptions, read, read_bytes, read_label_bytes};
+use pervade::compute::Cpu;
+use pervade::config::Settings;
+use pervade::data::{Dataset, ReadOptions, read, read_bytes, read_label_bytes};
+use pervade::model::{Vade, reseal};
+use pervade::train::checkpoint::check_bytes;
+
+/// What a target does with some bytes.
+pub type Target = fn(&[u8]);
+
+/// All targets by name.
+pub const TARGETS: [(&str, Target); 13] = [
+    ("npy", |bytes| read_all(bytes, "npy")),
+    ("npz", |bytes| read_all(bytes, "npz")),
+    ("idx", |bytes| read_all(bytes, "idx")),
+    ("text", |bytes| read_all(bytes, "csv")),
+    ("svmlight", |bytes| read_all(bytes, "svm")),
+    ("mat", |bytes| read_all(bytes, "mat")),
+    ("parquet", |bytes| read_all(bytes, "parquet")),
+    ("folders", read_folder_with),
+    ("images", read_images),
+    ("labels", read_labels),
+    ("config", read_config),
+    ("model", |bytes| with_and_without_checksum(bytes, use_model)),
+    ("checkpoint", |bytes| with_and_without_checksum(bytes, |bytes| drop(check_bytes(bytes)))),
+];
+
+/// Once as they are, once with a checksum that fits: else nothing behind the checksum would be reached.
+fn with_and_without_checksum(bytes: &[u8], target: Target) {
+    target(bytes);
+    let mut sealed = bytes.to_vec();
+    reseal(&mut sealed);
+    if sealed != bytes {
+        target(&sealed);
+    }
+}
+
+/// A model that is accepted must also be usable.
+fn use_model(bytes: &[u8]) {
+    let Ok(model) = Vade::from_bytes(bytes, Path::new("fuzzed")) else { return };
+    let (cpu, d) = (Cpu::new(), model.n_columns());
+    let row = Dataset::from_rows(1, d, (0..d).map(|i| i as f32 / d as f32).collect()).unwrap();
+    let _ = model.assign(&cpu, &row);
+    let _ = model.score(&cpu, &row);
+    let _ = model.generate(&cpu, None, 2, 0);
+    assert!(model.to_bytes().is_ok());
+}
+
+/// A file of labels; the first byte chooses the ending of its name.
+fn read_labels(bytes: &[u8]) {
+    const ENDINGS: [&str; 7] = ["txt", "csv", "npy", "npz", "idx", "mat", "gz"];
+    let Some((&first, content)) = bytes.split_first() else { return };
+    if !content.starts_with(b"PAR1") {
+        let _ = read_label_bytes(content, ENDINGS[usize::from(first) % ENDINGS.len()]);
+    }
+}
+
+/// A configuration file, as the command reads it; what it says is checked against a small table.
+fn read_config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(keys) = toml::from_str::<serde_json::Map<String, serde_json::Value>>(text) else { return };
+    let Ok(settings) = Settings::from_keys(keys) else { return };
+    let data = Dataset::from_rows(40, 2, (0..80).map(|i| (i * 7 % 11) as f32).collect()).unwrap();
+    let _ = settings.check(&data);
+}
+
+/// A folder of two pictures, one of which is the bytes.
+fn read_images(bytes: &[u8]) {
+    // 2 x 2 grey pixels.
+    const GOOD: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x02\x00\x00\x00\x02\x08\x00\x00\
+        \x00\x00W\xddR\xf8\x00\x00\x00\x0eIDATx\x9cc`\x08`X\xf0\x01\x00\x03v\x01\xe1=[$\xb8\x00\
+        \x00\x00\x00IEND\xaeB`\x82";
+    let root = scratch("images");
+    fs::create_dir_all(&root).unwrap();
+    fs::write(root.join("a.png"), GOOD).unwrap();
+    fs::write(root.join("b.png"), bytes).unwrap();
+    let _ = read(&root, &ReadOptions::default());
+}
+
+/// A folder of this process.
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("pervade-fuzz-{}", std::process::id())).join(name)
+}
 
 /// Reads a table, with and without labels, and a file of labels.
 ///
 /// Parquet has a target of its own, which knows about its decoder's panics.
-pub fn read_all(bytes: &[u8], extension: &str) {
+fn read_all(bytes: &[u8], extension: &str) {
     if extension != "parquet" && bytes.starts_with(b"PAR1") {
         return;
     }
@@ -68,12 +149,12 @@ const FOLDERS: [(&str, &[(&str, &[u8])]); 4] = [
 
 /// Puts the bytes, without the first, in the place of the file that the first byte names, and reads
 /// that folder.
-pub fn read_folder_with(bytes: &[u8]) {
+fn read_folder_with(bytes: &[u8]) {
     let Some((&victim, content)) = bytes.split_first() else { return };
     let all =
         FOLDERS.iter().flat_map(|(folder, files)| files.iter().map(move |file| (*folder, *files, file)));
     let Some((folder, files, (victim, _))) = all.cycle().nth(victim.into()) else { return };
-    let root = std::env::temp_dir().join(format!("pervade-fuzz-{}", std::process::id())).join(folder);
+    let root = scratch(folder);
     for (name, good) in files {
         let path: PathBuf = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -172,9 +172,3 @@ fn claimed_sizes_allocate_nothing() {
     let lying = [&(lying.len() as u64).to_le_bytes()[..], lying, &[0; 16]].concat();
     assert!(refusal(&lying).contains("not a pervade model"));
 }
-
-#[test]
-#[ignore = "writes a seed for `scripts/fuzz`"]
-fn write_a_model() {
-    std::fs::write(std::env::var("PERVADE_MODEL_OUT").unwrap(), model()).unwrap();
-}

@@ -123,7 +123,7 @@ unsafe fn normalise(
     layer: NormSlots,
     [means, variances]: [&[f32]; 2],
     x: &M,
-    y: Shared,
+    y: Shared<'_>,
 ) {
     let (gains, shifts) = (part.slot(values, layer.gain), part.slot(values, layer.shift));
     let mut scales = [0.0; STRIPE];

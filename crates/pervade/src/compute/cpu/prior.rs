@@ -127,7 +127,8 @@ pub(super) fn prior(
         tasks.par_chunks_mut(task_len(slots)).zip(per_row.par_chunks_mut(CHUNK)).enumerate().for_each(
             |(task, (work, row_sums))| {
                 for (i, sums) in row_sums.iter_mut().enumerate() {
-                    one_row(isa, gamma, &tables, &row, task * CHUNK + i, work, sums);
+                    // SAFETY: each row belongs to one task.
+                    unsafe { one_row(isa, gamma, &tables, &row, task * CHUNK + i, work, sums) };
                 }
             },
         );
@@ -175,14 +176,17 @@ fn collect_gradients(
 struct Rows<'a> {
     head: &'a [f32],
     z: &'a [f32],
-    d_head: Shared,
-    dz: Shared,
+    d_head: Shared<'a>,
+    dz: Shared<'a>,
     b: usize,
     samples: usize,
 }
 
 /// Terms and gradients of row `i`; the mixture's gradient is added to `work`.
-fn one_row(
+///
+/// # Safety
+/// No other task works on row `i` at the same time.
+unsafe fn one_row(
     isa: Isa,
     gamma: Gamma,
     tables: &Tables,
@@ -197,7 +201,7 @@ fn one_row(
     let (gammas, rest) = rest.split_at_mut(c);
     let (weights, _) = rest.split_at_mut(c);
     let (means, log_variances) = rows.head[2 * j * i..2 * j * (i + 1)].split_at(j);
-    // SAFETY: row i of the head's gradient belongs to this task.
+    // SAFETY: row i of the head's gradient belongs to this task, by the caller's promise.
     let d_head = unsafe { rows.d_head.slice(2 * j * i, 2 * j) };
     d_head.fill(0.0);
     let scale = 1.0 / (rows.b * rows.samples) as f32;
@@ -205,7 +209,7 @@ fn one_row(
     *sums = [0.0; 3];
     for sample in 0..rows.samples {
         let place = sample * rows.b + i;
-        // SAFETY: the rows of z that belong to row i belong to this task.
+        // SAFETY: as above: so do the samples of z for row i.
         let dz = unsafe { rows.dz.slice(place * j, j) };
         dz.fill(0.0);
         match gamma {

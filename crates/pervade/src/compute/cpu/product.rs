@@ -28,7 +28,8 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// A row-major matrix.
     pub fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
-        assert!(values.len() >= rows * columns, "{} numbers for {rows} x {columns}", values.len());
+        let fits = rows.checked_mul(columns).is_some_and(|needed| needed <= values.len());
+        assert!(fits, "{} numbers for {rows} x {columns}", values.len());
         Self { values, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
@@ -95,8 +96,8 @@ pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], used_next
 
 /// Blocks of C's shape in three buffers, where they begin and how far their rows lie apart.
 #[derive(Clone, Copy)]
-pub(super) struct UsedNext {
-    pub(super) buffers: [Shared; 3],
+pub(super) struct UsedNext<'a> {
+    pub(super) buffers: [Shared<'a>; 3],
     pub(super) first: usize,
     pub(super) row_stride: usize,
 }
@@ -112,9 +113,10 @@ fn product_with(
 ) {
     assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
-    assert!(c.len() >= a.rows * b.columns, "room for a product");
+    let n_results = a.rows.checked_mul(b.columns).expect("a product whose size is a number");
+    assert!(c.len() >= n_results, "room for a product");
     if let Epilogue::Mask(mask) = epilogue {
-        assert!(mask.len() >= a.rows * b.columns, "mask of a product");
+        assert!(mask.len() >= n_results, "mask of a product");
     }
     if let Epilogue::Bias(bias) | Epilogue::BiasRelu(bias) = epilogue {
         assert!(bias.len() >= b.columns, "bias of a product");
@@ -136,11 +138,11 @@ struct Task<'a> {
     a: View<'a>,
     b: View<'a>,
     epilogue: Epilogue<'a>,
-    c: Shared,
+    c: Shared<'a>,
     rows: (usize, usize),
     column: usize,
     width: usize,
-    used_next: Option<UsedNext>,
+    used_next: Option<UsedNext<'a>>,
 }
 
 type TaskFn = unsafe fn(&Task, &mut [f32]);
@@ -293,12 +295,13 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, 
     // What the sums go through on their way to an epilogue. Registers stay registers only while all
     // that touches them are loops of a known length, so the epilogue reads them from here.
     let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
-    // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`;
-    // the panel holds W LANES numbers for every k; a line holds 32 >= W LANES numbers, and so does each
-    // line of C from the task's column on if it is stored directly.
+    // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`; the panel holds
+    // W LANES numbers for every k; a line holds 32 >= W LANES numbers. Stored directly, the tile's H rows of W LANES
+    // columns lie inside C by the check of `tile` and are this task's alone: they are written through a raw pointer,
+    // since the rest of those rows belongs to other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
-        let mut a_k = a.values.as_ptr().add(row * a.row_stride);
+        let mut a_k = a.values.as_ptr().wrapping_add(row * a.row_stride);
         let mut b_k = panel.as_ptr();
         for part in 0..H {
             fetch_ahead::<V>(task, row + part);
@@ -315,7 +318,7 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, 
             }
         }
         let (to, stride) = if direct {
-            (task.c.slice(row * ldc + task.column, (H - 1) * ldc + columns).as_mut_ptr(), ldc)
+            (task.c.tile(row * ldc + task.column, H, ldc, columns), ldc)
         } else {
             (lines.as_mut_ptr().cast::<f32>(), 32)
         };
@@ -327,8 +330,8 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, 
     }
     if !direct {
         for h in 0..H {
-            // SAFETY: W LANES >= width numbers of line h were stored; the tile lies inside C and is
-            // this task's.
+            // SAFETY: W LANES >= width numbers of line h were stored; this part of one row of C is contiguous and
+            // this task's alone.
             let (line, out) = unsafe {
                 let line = lines.as_ptr().cast::<f32>().add(h * 32);
                 let start = (row + h) * ldc + task.column;

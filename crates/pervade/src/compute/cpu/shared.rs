@@ -1,36 +1,90 @@
 //! A buffer that tasks write side by side, each its own part.
 
-/// A mutable slice shared by tasks that promise to touch disjoint parts.
+use std::marker::PhantomData;
+
+/// A mutable slice whose parts are written by several tasks, no part by two of them.
+///
+/// It holds the borrow of the slice, so that nothing else can reach the buffer while it lives. What it hands out are
+/// either slices, for parts that are contiguous and therefore belong to one task as a whole, or a raw pointer to the
+/// corner of a [`tile`](Self::tile): between two rows of a tile lie columns of other tasks, so no reference may span them.
 #[derive(Clone, Copy)]
-pub(super) struct Shared {
+pub(super) struct Shared<'a> {
     start: *mut f32,
     len: usize,
+    borrow: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: `slice` is unsafe and its callers promise that no two tasks hold the same part.
-unsafe impl Sync for Shared {}
+// SAFETY: all access goes through `slice` and the pointer of `tile`; their callers promise that no other task touches
+// the same numbers.
+unsafe impl Sync for Shared<'_> {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for Shared<'_> {}
 
-impl Shared {
-    pub(super) fn new(values: &mut [f32]) -> Self {
-        Self { start: values.as_mut_ptr(), len: values.len() }
+impl<'a> Shared<'a> {
+    pub(super) fn new(values: &'a mut [f32]) -> Self {
+        Self { start: values.as_mut_ptr(), len: values.len(), borrow: PhantomData }
     }
 
-    /// Where number `i` lies, to be fetched ahead; may lie beyond the end.
+    /// The address of element `i`, for prefetching; may lie beyond the end.
     #[inline(always)]
     pub(super) fn at(self, i: usize) -> *const f32 {
         self.start.wrapping_add(i)
     }
 
-    /// The part of `len` numbers from `first` on.
+    /// The `len` contiguous elements from `first` on.
     ///
     /// # Safety
-    /// The buffer outlives the use, and nobody else touches this part meanwhile.
+    /// While the slice lives, nothing else reads or writes these elements.
     #[inline(always)]
-    pub(super) unsafe fn slice<'a>(self, first: usize, len: usize) -> &'a mut [f32] {
-        assert!(first + len <= self.len, "a task's part lies inside the buffer");
-        // SAFETY: inside the buffer by the check, exclusive by the caller's promise.
+    pub(super) unsafe fn slice(self, first: usize, len: usize) -> &'a mut [f32] {
+        assert!(first <= self.len && len <= self.len - first, "a task's part lies inside the buffer");
+        // SAFETY: inside the buffer by the check; exclusive by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(first), len) }
+    }
+
+    /// The corner of a tile: `rows` rows of `columns` elements each, `stride` apart, the first at element `first`. All of
+    /// it lies inside the buffer. Whoever writes through the pointer promises that no other task touches the tile.
+    #[inline(always)]
+    pub(super) fn tile(self, first: usize, rows: usize, stride: usize, columns: usize) -> *mut f32 {
+        let span = rows.saturating_sub(1) * stride + columns;
+        assert!(first <= self.len && span <= self.len - first, "a task's tile lies inside the buffer");
+        self.start.wrapping_add(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_side_by_side_are_written_by_two_threads() {
+        const ROWS: usize = 5;
+        let mut values = vec![0.0f32; ROWS * 8];
+        let shared = Shared::new(&mut values);
+        std::thread::scope(|scope| {
+            for half in 0..2 {
+                scope.spawn(move || {
+                    let tile = shared.tile(half * 4, ROWS, 8, 4);
+                    for (row, column) in (0..ROWS).flat_map(|row| (0..4).map(move |column| (row, column))) {
+                        // SAFETY: inside the tile, and the other thread has the other four columns.
+                        unsafe { tile.add(row * 8 + column).write(half as f32 + 1.0) };
+                    }
+                });
+            }
+        });
+        assert!(values.iter().enumerate().all(|(i, &x)| x == if i % 8 < 4 { 1.0 } else { 2.0 }));
+    }
+
+    #[test]
+    #[should_panic(expected = "inside the buffer")]
+    fn a_tile_beyond_the_end_is_refused() {
+        Shared::new(&mut [0.0; 40]).tile(5, 5, 8, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "inside the buffer")]
+    fn a_slice_whose_end_wraps_around_is_refused() {
+        // SAFETY: nothing else uses the buffer.
+        unsafe { Shared::new(&mut [0.0; 40]).slice(8, usize::MAX - 4) };
     }
 }

@@ -1,6 +1,0 @@
-//! IDX, as MNIST has it, also packed.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| pervade_fuzz::read_all(bytes, "idx"));
