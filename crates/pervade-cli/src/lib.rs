@@ -51,7 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let parsed = args::command().try_get_matches_from(&args).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(message) => return answer(&message),
+        Err(message) => return answer(&message, args.iter().any(|arg| arg == "--json")),
     };
     let console = Console::new(&cli.common);
     match without_panics(|| in_pool(&cli, || commands::run(&cli, &args, &console))) {
@@ -69,13 +69,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Help and version are answers; everything else is a mistake in the command line.
-fn answer(message: &clap::Error) -> u8 {
+fn answer(message: &clap::Error, json: bool) -> u8 {
     if message.use_stderr() {
         // In colour where the terminal has them, unless what was typed could use them against the reader.
         let text = message.render().to_string();
         match console::printable(&text) {
             Cow::Borrowed(_) => drop(message.print()),
             Cow::Owned(text) => Console::always(text.trim_end()),
+        }
+        if json {
+            let error = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let _ = writeln!(io::stdout(), "{}", serde_json::json!({"error": error, "hint": null}));
         }
         return COULD_NOT_RUN;
     }
