@@ -57,7 +57,7 @@ pub fn fit<D: Device>(
     let checksum = data.checksum();
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
     let (mut finished, mut resumed) = match checkpoints {
-        Some(place) if place.resume && place.exists() => place.load(&run, &checksum)?,
+        Some(place) if place.resume && place.exists() => place.load(&run, &checksum, observer)?,
         _ => (Vec::new(), None),
     };
     let n_restarts = settings.settings.restarts;

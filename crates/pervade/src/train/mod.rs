@@ -1,11 +1,13 @@
 //! The stages: pretrain, start the mixture, train jointly.
 
 pub mod checkpoint;
+mod checkpoint_checks;
 mod joint;
 mod mixture_start;
 mod observer;
 mod pass;
 mod pretrain;
+mod probe;
 mod run;
 mod score;
 mod starts;
