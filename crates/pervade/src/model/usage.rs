@@ -1,6 +1,8 @@
 //! What a fitted model does: assign, embed, generate, reconstruct, score. No labels, no noise but
 //! where rows are generated.
 
+use rayon::prelude::*;
+
 use super::Vade;
 use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
@@ -31,27 +33,39 @@ pub struct Generated {
 }
 
 impl Vade {
-    /// The cluster of each row: argmax of q(c|x) at the latent mean.
+    /// The cluster of each row: argmax of q(c|x) at the latent mean. Columns are [matched](Vade::matched) by name here
+    /// and below.
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
-        self.assign_asking(device, data, &mut || Ok(()))
+        self.assign_visiting(device, data, |pass| self.check_latents(data, pass))
     }
 
-    /// The same, asking after each block of rows whether to go on.
+    /// The same for the rows of a fit, asking after each block of rows whether to go on.
     pub(crate) fn assign_asking<D: Device>(
         &self,
         device: &D,
         data: &Dataset,
         ask: Ask<'_>,
     ) -> Result<Assignments> {
+        self.assign_visiting(device, data, |_| ask())
+    }
+
+    fn assign_visiting<D: Device>(
+        &self,
+        device: &D,
+        data: &Dataset,
+        mut visit: impl FnMut(&Pass<'_>) -> Result<()>,
+    ) -> Result<Assignments> {
         let (c, k) = (self.groups.len(), self.n_clusters());
+        let data = &*self.matched(data)?;
         let mut found = Assignments { clusters: Vec::new(), probabilities: Vec::new(), n_clusters: k };
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
+            visit(&pass)?;
             for joints in pass.log_joints.chunks_exact(c) {
                 let probabilities = cluster_probabilities(joints, &self.groups, k);
                 found.clusters.push(crate::train::argmax(&probabilities) as u32);
                 found.probabilities.extend(probabilities);
             }
-            ask()
+            Ok(())
         })?;
         Ok(found)
     }
@@ -59,8 +73,10 @@ impl Vade {
     /// The latent mean of each row, [N, J].
     pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let j = self.n_latents();
+        let data = &*self.matched(data)?;
         let mut latents = Vec::with_capacity(data.n_rows() * j);
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
+            self.check_latents(data, &pass)?;
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             Ok(())
         })?;
@@ -108,10 +124,42 @@ impl Vade {
         Ok(Generated { clusters, rows: self.decode(device, &latents)? })
     }
 
-    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D].
+    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.
     pub fn reconstruct<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+        let data = &*self.matched(data)?;
         let latents = self.embed(device, data)?;
-        self.decode(device, &latents)
+        let rows = self.decode(device, &latents)?;
+        match rows.iter().position(|x| !x.is_finite()) {
+            Some(bad) => Err(self.too_far(data, bad / self.n_columns(), "its reconstruction")),
+            None => Ok(rows),
+        }
+    }
+
+    /// An error for the first row of a block whose latent mean is no finite number.
+    fn check_latents(&self, data: &Dataset, pass: &Pass<'_>) -> Result<()> {
+        let j = self.n_latents();
+        let bad = |head: &[f32]| head[..j].iter().any(|z| !z.is_finite());
+        match pass.heads.chunks_exact(2 * j).position(bad) {
+            Some(i) => Err(self.too_far(data, pass.first + i, "its latent mean")),
+            None => Ok(()),
+        }
+    }
+
+    /// The error for row `i`, so far from the rows of the fit that arithmetic overflows.
+    fn too_far(&self, data: &Dataset, i: usize, what: &str) -> Error {
+        let mut row = vec![0.0; data.n_columns()];
+        data.row_into(i, &mut row);
+        let column = (1..row.len()).fold(0, |most, j| if row[j].abs() > row[most].abs() { j } else { most });
+        let names = data.column_names().or(self.column_names());
+        let name = names.map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
+        let problem = format!(
+            "row {} is beyond what the model can compute: {what} is not finite; \
+             the largest value is {:e} in column {name} (counted from 0)",
+            data.row_number(i),
+            row[column]
+        );
+        Error::data(data.source(), problem)
+            .with_hint("correct or remove the row; `pervade score` gives such rows minus infinity")
     }
 
     /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
@@ -120,22 +168,26 @@ impl Vade {
     /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
+        let data = &*self.matched(data)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
-        let mut row = vec![0.0f32; d];
         self.for_each_block(device, data, Gamma::Exact, |pass| {
             latents.clear();
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             let outputs = self.outputs(device, &latents)?;
             let width = outputs.len() / (latents.len() / j);
-            for (i, output) in outputs.chunks_exact(width).enumerate() {
-                self.metadata.preparation.prepared_row_into(data, pass.first + i, &mut row);
-                let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
-                let joints = &pass.log_joints[c * i..c * (i + 1)];
-                let reconstruction = log_likelihood(self.metadata.likelihood, &row, output);
-                let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
-                // A row so far away that its numbers overflow is as unlike the data as can be.
-                scores.push(if score.is_nan() { f64::NEG_INFINITY } else { score });
-            }
+            let each = outputs.par_chunks_exact(width).enumerate();
+            scores.par_extend(each.map_init(
+                || vec![0.0f32; d],
+                |row, (i, output)| {
+                    self.metadata.preparation.prepared_row_into(data, pass.first + i, row);
+                    let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
+                    let joints = &pass.log_joints[c * i..c * (i + 1)];
+                    let reconstruction = log_likelihood(self.metadata.likelihood, row, output);
+                    let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
+                    // A row so far away that its numbers overflow is as unlike the data as can be.
+                    if score.is_nan() { f64::NEG_INFINITY } else { score }
+                },
+            ));
             Ok(())
         })?;
         Ok(scores)

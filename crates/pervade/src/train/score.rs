@@ -3,7 +3,6 @@
 use super::observer::{Event, Observer, ask};
 use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
-use crate::Result;
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group, modularity, refine};
@@ -11,6 +10,7 @@ use crate::metrics;
 use crate::parallel::Ask;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
+use crate::{Error, Result};
 use rayon::prelude::*;
 
 /// Rows on which entropy and silhouette are measured.
@@ -226,6 +226,11 @@ pub(super) fn keep_best<D: Device>(
             record.kept = state;
             let best = Best { state, score, groups };
             let values = pack.values_of(run.device, place)?;
+            if values.iter().any(|x| !x.is_finite()) {
+                // The last step of an epoch can leave what its loss does not show yet; no model could be read with it.
+                let (stage, epoch) = (pack.state.stage.name(), pack.state.epoch);
+                return Err(Error::Diverged { stage, epoch, loss: f64::NAN });
+            }
             if place < pack.state.best.len() {
                 pack.state.best[place] = best;
                 pack.best_values[place] = values;
