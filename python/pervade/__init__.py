@@ -17,5 +17,6 @@ Examples
 
 from pervade._core import __version__
 from pervade._vade import VaDE
+from pervade._warnings import FitWarning
 
-__all__ = ["VaDE", "__version__"]
+__all__ = ["FitWarning", "VaDE", "__version__"]

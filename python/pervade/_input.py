@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 if TYPE_CHECKING:
     from pervade._core import _Table
@@ -17,19 +17,30 @@ KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype
 # What memory must be like to be read in place: row by row, each number where the processor wants it.
 IN_PLACE: Final = ("C", "A")
 
+# What scikit-learn checks and accepts.
+ACCEPTED: Final[dict[str, Any]] = {
+    "accept_sparse": "csr",
+    "dtype": "numeric",
+    "order": "C",
+    "ensure_all_finite": False,
+}
+
 
 def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
     """The rows of `X`, checked as scikit-learn does; numbers that are not finite are the library's business."""
     checked = validate_data(
-        estimator,
-        from_arrow(X),
-        reset=reset,
-        accept_sparse="csr",
-        dtype="numeric",
-        order="C",
-        ensure_all_finite=False,
-        ensure_min_samples=2 if reset else 1,
+        estimator, from_arrow(X), reset=reset, ensure_min_samples=2 if reset else 1, **ACCEPTED
     )
+    return in_place(checked)
+
+
+def named_apart(X: Any) -> _Table:
+    """The rows of `X` for a model that matches columns itself, by names that do not come with `X`."""
+    return in_place(check_array(from_arrow(X), **ACCEPTED))
+
+
+def in_place(checked: Any) -> _Table:
+    """Checked rows as the library reads them."""
     rows: _Table = sparse_rows(checked) if sparse.issparse(checked) else dense_rows(checked)
     return rows
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from joblib import effective_n_jobs
@@ -32,16 +33,20 @@ class Place(NamedTuple):
 
 def as_settings(parameters: dict[str, Any]) -> str:
     """The settings that parameters stand for, as JSON; `None` leaves a setting to the recipe."""
+    for name, value in parameters.items():
+        if isinstance(value, Real) and not isinstance(value, Integral) and not math.isfinite(value):
+            raise ValueError(f"`{name}` is {value}, must be a finite number")
     given = {SETTINGS.get(name, name): value for name, value in parameters.items() if name not in AROUND}
     given["seed"] = as_seed(parameters["random_state"])
     clusters, components = given["clusters"], given["components"]
     if isinstance(clusters, Integral) and isinstance(components, Integral) and components < clusters:
         warnings.warn(
             f"n_components is {components}, but each of the {clusters} clusters needs one: using {clusters}",
-            stacklevel=3,
+            stacklevel=4,
         )
         given["components"] = clusters
-    return json.dumps({name: value for name, value in given.items() if value is not None}, default=plain)
+    kept = {name: value for name, value in given.items() if value is not None}
+    return json.dumps(kept, default=plain, allow_nan=False)
 
 
 def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from pervade import _core
 from pervade._input import table
 from pervade._progress import shown
 from pervade._settings import Place, as_parameters, as_seed, as_settings, as_threads
+from pervade._warnings import FitWarning
 
 
 class VaDE(
@@ -138,7 +139,8 @@ class VaDE(
     component_labels_ : ndarray of shape (n_components,)
         Cluster of each Gaussian.
     lower_bound_ : float
-        The ELBO, in nats per row, in the last epoch of training; NaN where there was none.
+        The mean of `score_samples` of the rows that were fitted: the ELBO of the model, in nats per row. A model
+        that was loaded has none. `history_["joint"]` has the ELBO of every epoch, of samples of z.
     n_iter_ : int
         Epochs of joint training.
     history_ : dict
@@ -270,9 +272,20 @@ class VaDE(
         -------
         self : VaDE
             The fitted estimator.
+
+        Warns
+        -----
+        FitWarning
+            Once for each remark about the fit, such as clusters that collapsed.
         """
+        return self._fit(X)
+
+    def _fit(self, X: Any, column_names: list[str] | None = None) -> Self:
+        """The same, for columns whose names do not come with `X`."""
         self._forget()
         rows = table(self, X, reset=True)
+        if column_names is not None:
+            self.feature_names_in_ = np.asarray(column_names, dtype=object)
         names = getattr(self, "feature_names_in_", None)
         bars = shown() if self.verbose else None
         listeners = [listener for listener in (bars, self.callback) if listener is not None]
@@ -282,7 +295,7 @@ class VaDE(
                 listener(json.loads(event))
 
         try:
-            model, labels, note = _core.fit(
+            model, labels, lower_bound, remarks, note = _core.fit(
                 rows,
                 as_settings(self.get_params(deep=False)),
                 self._place(),
@@ -293,9 +306,12 @@ class VaDE(
             if bars is not None:
                 bars.close()
         if note is not None:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(note, stacklevel=3)
         self._take(model)
         self.labels_ = labels
+        self.lower_bound_ = lower_bound
+        for remark in remarks:
+            warnings.warn(remark, FitWarning, stacklevel=3)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int32]:
@@ -485,9 +501,16 @@ class VaDE(
         Returns
         -------
         vade : VaDE
-            Fitted; it has no `labels_`, since the file does not hold the rows.
+            Fitted; it has no `labels_` and no `lower_bound_`, since the file does not hold the rows.
+
+        Warns
+        -----
+        FitWarning
+            If the file has no checksum, because an earlier version of pervade wrote it.
         """
         model = _core.Model.load(path)
+        for remark in model.remarks:
+            warnings.warn(remark, FitWarning, stacklevel=2)
         about = json.loads(model.info())
         vade = cls(**as_parameters(about["settings"]), device=device, n_jobs=n_jobs)
         vade.n_features_in_ = about["n_columns"]
@@ -506,7 +529,6 @@ class VaDE(
         self.n_clusters_ = int(about["n_clusters"])
         self.history_ = record
         self.n_iter_ = len(record["joint"])
-        self.lower_bound_ = float(record["joint"][-1]["elbo"]) if record["joint"] else float("nan")
         self.modularity_ = float(record["states"][record["kept"]]["modularity"])
         self.stability_ = about["stability"]
 
@@ -525,6 +547,11 @@ class VaDE(
     def _n_prior_parameters(self) -> int:
         # Weights sum to one; means and variances are free.
         return int(self.weights_.size - 1 + self.means_.size + self.covariances_.size)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for remark in self._model.remarks if hasattr(self, "_model") else ():
+            warnings.warn(remark, FitWarning, stacklevel=2)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

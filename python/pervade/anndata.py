@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pervade._input import named_apart
 from pervade._vade import VaDE
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ def rows(adata: AnnData, *, layer: str | None = None, obsm: str | None = None) -
     return adata.X
 
 
+def column_names(adata: AnnData, *, obsm: str | None) -> list[str] | None:
+    """The names of the columns of `X` and of every layer; entries of `obsm` have none, or bring their own."""
+    return None if obsm is not None else [str(name) for name in adata.var_names]
+
+
 def fit(
     adata: AnnData,
     n_clusters: Any = 8,
@@ -56,6 +63,8 @@ def fit(
     **parameters: Any,
 ) -> VaDE:
     """Fit VaDE to the rows of an AnnData object and write the result into it.
+
+    The model keeps `var_names`, unless the rows come from `obsm`: `annotate` goes by them.
 
     Parameters
     ----------
@@ -87,7 +96,8 @@ def fit(
     >>> adata.obsm["X_vade"].shape, adata.obs["vade"].nunique()
     ((1797, 4), 10)
     """
-    vade = VaDE(n_clusters, **parameters).fit(rows(adata, layer=layer, obsm=obsm))
+    X = rows(adata, layer=layer, obsm=obsm)
+    vade = VaDE(n_clusters, **parameters)._fit(X, column_names(adata, obsm=obsm))
     annotate(adata, vade, layer=layer, obsm=obsm, key_added=key_added)
     return vade
 
@@ -105,6 +115,9 @@ def annotate(
     That is, for `key_added="vade"`: `obsm["X_vade"]`, latent means; `obs["vade"]`, clusters as categories;
     `obs["vade_probability"]`, the probability of the cluster; `uns["vade"]`, how the model was made.
 
+    Where the model knows the names of its columns, those of `X` and of layers are matched by `var_names`: another order
+    makes no difference, other names are a `ValueError`.
+
     Parameters
     ----------
     adata : AnnData
@@ -119,20 +132,31 @@ def annotate(
     from pandas import Categorical, Index  # AnnData brings it
 
     X = rows(adata, layer=layer, obsm=obsm)
-    probabilities = vade.predict_proba(X)
+    probabilities, latents = used(vade, X, column_names(adata, obsm=obsm))
     clusters = probabilities.argmax(axis=1)  # what `predict` gives, without another pass
-    adata.obsm[f"X_{key_added}"] = np.asarray(vade.transform(X))
+    adata.obsm[f"X_{key_added}"] = latents
     names = Index([str(cluster) for cluster in range(vade.n_clusters_)])
     adata.obs[key_added] = Categorical.from_codes(clusters, categories=names)
     adata.obs[f"{key_added}_probability"] = probabilities[np.arange(len(clusters)), clusters]
     adata.uns[key_added] = about(vade, layer=layer, obsm=obsm)
 
 
+def used(vade: VaDE, X: Any, names: list[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Probabilities and latents of rows whose columns have these names."""
+    if names is None:
+        return vade.predict_proba(X), np.asarray(vade.transform(X))
+    model, place, given = vade._use(), vade._place(), named_apart(X)
+    return (
+        model.assign(given, place, column_names=names)[1],
+        model.embed(given, place, column_names=names),
+    )
+
+
 def about(vade: VaDE, *, layer: str | None, obsm: str | None) -> dict[str, Any]:
     """How a model was made, in types that an .h5ad file can hold."""
     given = {name: value for name, value in vade.get_params(deep=False).items() if name != "callback"}
     source = f"layers[{layer!r}]" if layer is not None else f"obsm[{obsm!r}]" if obsm is not None else "X"
-    figures = {"elbo": vade.lower_bound_, "modularity": vade.modularity_, "stability": vade.stability_}
+    figures = {"elbo": getattr(vade, "lower_bound_", None), "modularity": vade.modularity_, "stability": vade.stability_}
     return {
         "params": {name: storable(value) for name, value in given.items() if value is not None},
         "rows": source,

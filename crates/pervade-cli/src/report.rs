@@ -61,7 +61,9 @@ pub(crate) struct FitReport<'f> {
     pub(crate) model: String,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
+    /// Of the epoch that ended in the kept state; null where the start was kept.
     elbo: Option<f64>,
+    last_epoch_elbo: Option<f64>,
     clusters: usize,
     components: usize,
     occupancy: &'f [u64],
@@ -80,6 +82,7 @@ pub(crate) struct FitReport<'f> {
 struct RestartReport<'f> {
     restart: usize,
     elbo: Option<f64>,
+    last_epoch_elbo: Option<f64>,
     kept_epoch: Option<usize>,
     scores: Option<&'f StateScores>,
     remarks: &'f [String],
@@ -95,7 +98,8 @@ impl<'f> FitReport<'f> {
         for (record, clusters) in fit.restarts.iter().zip(&fit.assignments) {
             restarts.push(RestartReport {
                 restart: record.restart,
-                elbo: record.elbo(),
+                elbo: record.kept_elbo(),
+                last_epoch_elbo: record.elbo(),
                 kept_epoch: record.kept_state().map(|state| state.epoch),
                 scores: record.kept_state(),
                 remarks: &record.remarks,
@@ -107,7 +111,8 @@ impl<'f> FitReport<'f> {
             model: out.display().to_string(),
             rows: about.n_rows,
             columns: about.n_columns,
-            elbo: about.record.elbo(),
+            elbo: about.record.kept_elbo(),
+            last_epoch_elbo: about.record.elbo(),
             clusters: about.n_clusters,
             components: about.n_components,
             occupancy: &about.occupancy,

@@ -65,7 +65,7 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "L", help_heading = FINE)]
     samples: Option<usize>,
     /// The variance of `gaussian-fixed`
-    #[arg(long, value_name = "V", help_heading = FINE)]
+    #[arg(long, value_name = "V", help_heading = FINE, value_parser = finite_single)]
     noise_variance: Option<f32>,
     /// How to pretrain
     #[arg(long, value_name = "HOW", help_heading = FINE)]
@@ -75,13 +75,13 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "E", help_heading = FINE)]
     layer_epochs: Option<usize>,
     /// Dropout rate of stacked pretraining
-    #[arg(long, value_name = "P", help_heading = FINE)]
+    #[arg(long, value_name = "P", help_heading = FINE, value_parser = finite_single)]
     dropout: Option<f32>,
     /// Rows a step of pretraining
     #[arg(long, value_name = "B", help_heading = FINE)]
     pretrain_batch: Option<usize>,
     /// Adam's learning rate in pretraining
-    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     pretrain_learning_rate: Option<f32>,
     /// Last steps of pretraining, over which its learning rate falls to zero
     #[arg(long, value_name = "STEPS", help_heading = FINE)]
@@ -96,22 +96,22 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "N", help_heading = FINE)]
     graph_rows: Option<usize>,
     /// Adam's learning rate for the networks
-    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     learning_rate: Option<f32>,
     /// Adam's learning rate for the mixture
-    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     mixture_learning_rate: Option<f32>,
     /// Factor on both learning rates every `--decay-every` epochs
-    #[arg(long, value_name = "F", help_heading = FINE)]
+    #[arg(long, value_name = "F", help_heading = FINE, value_parser = finite_single)]
     decay: Option<f32>,
     /// Epochs between decays
     #[arg(long, value_name = "E", help_heading = FINE)]
     decay_every: Option<usize>,
     /// The learning rates never fall below this
-    #[arg(long, value_name = "RATE", help_heading = FINE)]
+    #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     learning_rate_floor: Option<f32>,
     /// Adam's epsilon in joint training
-    #[arg(long, value_name = "X", help_heading = FINE)]
+    #[arg(long, value_name = "X", help_heading = FINE, value_parser = finite_single)]
     epsilon: Option<f32>,
     /// The label-free score that chooses between restarts
     #[arg(long, value_name = "SCORE", help_heading = FINE)]
@@ -128,6 +128,25 @@ where
     T: FromStr<Err = Error> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|text: String| text.parse::<T>())
+}
+
+/// A number that arrives as it was typed: no NaN, no infinity, nothing too large or too small for single precision.
+fn finite_single(text: &str) -> std::result::Result<f32, String> {
+    let given = finite(text)?;
+    // From the text: by way of double precision it could be rounded twice.
+    let held: f32 = text.parse().map_err(|_| "must be a number".to_string())?;
+    if held.is_finite() && (held == 0.0) == (given == 0.0) {
+        return Ok(held);
+    }
+    Err(format!("must be 0, or between {:e} and {:e} in size", f32::from_bits(1), f32::MAX))
+}
+
+/// The same for double precision.
+pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "must be a number".to_string())?;
+    let digits = text.split(['e', 'E']).next().unwrap_or_default();
+    let vanished = number == 0.0 && digits.contains(|c: char| ('1'..='9').contains(&c));
+    if number.is_finite() && !vanished { Ok(number) } else { Err("must be a finite number".to_string()) }
 }
 
 impl SettingFlags {
@@ -161,9 +180,26 @@ fn typed(settings: &impl Serialize) -> Result<Map<String, Value>> {
 /// The keys of a configuration file; `-` and `_` are the same.
 fn read_config(path: &Path) -> Result<Map<String, Value>> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-    let keys: Map<String, Value> = toml::from_str(&text)
+    let keys: toml::Table = toml::from_str(&text)
         .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
-    Ok(keys.into_iter().map(|(key, value)| (key.replace('-', "_"), value)).collect())
+    let mut read = Map::new();
+    for (key, value) in keys {
+        check_finite(path, &key, &value)?;
+        let value = serde_json::to_value(value).map_err(|e| Error::data(path.display(), e.to_string()))?;
+        read.insert(key.replace('-', "_"), value);
+    }
+    Ok(read)
+}
+
+/// TOML has `nan` and `inf`, JSON has not.
+fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
+    match value {
+        toml::Value::Float(x) if !x.is_finite() => {
+            Err(Error::data(path.display(), format!("key `{key}` is {x}, must be a finite number")))
+        }
+        toml::Value::Array(items) => items.iter().try_for_each(|item| check_finite(path, key, item)),
+        _ => Ok(()),
+    }
 }
 
 /// Adds to the help of every setting what it is when nothing is typed.

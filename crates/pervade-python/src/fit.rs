@@ -7,11 +7,15 @@ use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::errors::raised;
-use crate::model::Model;
+use crate::model::{Model, for_each_part};
 use crate::table::Held;
 use crate::work::{Place, compute};
 
-/// Fits a model to a table: the model, the clusters of its rows, and a note about the device if there is one.
+/// What a fit gives to Python: the model, the clusters of its rows, the mean of their scores, what a user should know
+/// about the fit, and a note about the device if there is one.
+type Fitted<'py> = (Model, Bound<'py, PyArray1<i32>>, f64, Vec<String>, Option<String>);
+
+/// Fits a model to a table.
 ///
 /// `settings` is a JSON object of settings by name; `hear` is called with every event as JSON.
 #[pyfunction]
@@ -23,17 +27,26 @@ pub(crate) fn fit<'py>(
     place: Place,
     column_names: Option<Vec<String>>,
     hear: Option<Bound<'py, PyAny>>,
-) -> PyResult<(Model, Bound<'py, PyArray1<i32>>, Option<String>)> {
+) -> PyResult<Fitted<'py>> {
     let settings = match serde_json::from_str(settings) {
         Ok(Value::Object(keys)) => Settings::from_keys(keys).map_err(raised)?,
         _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
     };
     let table = table.table(column_names)?;
-    let (fit, note) = compute(py, &place, hear.as_ref(), |device, listener| {
+    let ((fit, lower_bound), note) = compute(py, &place, hear.as_ref(), |device, listener| {
         let data = table.dataset()?;
         let checked = settings.check(&data)?;
-        on_device!(device, device => pervade::fit(&data, &checked, device, listener, None))
+        on_device!(device, device => {
+            let fit = pervade::fit(&data, &checked, device, listener, None)?;
+            let mut sum = 0.0;
+            for_each_part(&data, listener, |part| {
+                sum += fit.model.score(device, part)?.iter().sum::<f64>();
+                Ok(())
+            })?;
+            Ok((fit, sum / data.n_rows() as f64))
+        })
     })?;
     let labels = fit.assignments[fit.chosen].iter().map(|&cluster| cluster as i32).collect();
-    Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), note))
+    let remarks = fit.remarks();
+    Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), lower_bound, remarks, note))
 }

@@ -56,6 +56,12 @@ impl Model {
         serde_json::to_string(self.vade.metadata()).expect("metadata are plain values")
     }
 
+    /// What a user should know about the file that it was read from.
+    #[getter]
+    fn remarks(&self) -> Vec<String> {
+        self.vade.remarks().to_vec()
+    }
+
     /// Latent columns.
     #[getter]
     fn n_latents(&self) -> usize {
@@ -79,14 +85,17 @@ impl Model {
         ))
     }
 
-    /// The cluster of each row, and the probability of every cluster.
+    /// The cluster of each row, and the probability of every cluster. Columns are matched by their names, where the
+    /// names are given and the model has some; the same below.
+    #[pyo3(signature = (table, place, *, column_names=None))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         table: Held<'py>,
         place: Place,
+        column_names: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
-        let table = table.table(None)?;
+        let table = table.table(column_names)?;
         let ((clusters, probabilities), _) = compute(py, &place, None, |device, listener| {
             let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
             for_each_part(&table.dataset()?, listener, |data| {
@@ -101,8 +110,15 @@ impl Model {
     }
 
     /// The latent mean of each row.
-    fn embed<'py>(&self, py: Python<'py>, table: Held<'py>, place: Place) -> PyResult<Matrix<'py, f32>> {
-        let table = table.table(None)?;
+    #[pyo3(signature = (table, place, *, column_names=None))]
+    fn embed<'py>(
+        &self,
+        py: Python<'py>,
+        table: Held<'py>,
+        place: Place,
+        column_names: Option<Vec<String>>,
+    ) -> PyResult<Matrix<'py, f32>> {
+        let table = table.table(column_names)?;
         let (latents, _) = compute(py, &place, None, |device, listener| {
             let mut latents = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
@@ -115,13 +131,15 @@ impl Model {
     }
 
     /// The ELBO of each row, in nats.
+    #[pyo3(signature = (table, place, *, column_names=None))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         table: Held<'py>,
         place: Place,
+        column_names: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let table = table.table(None)?;
+        let table = table.table(column_names)?;
         let (scores, _) = compute(py, &place, None, |device, listener| {
             let mut scores = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
@@ -175,7 +193,7 @@ const PART: usize = 8192;
 
 /// Calls `work` with the rows a part at a time, until the listener says stop. A row's result does not
 /// depend on the rows beside it.
-fn for_each_part(
+pub(crate) fn for_each_part(
     data: &Dataset<'_>,
     listener: &mut Listener,
     mut work: impl FnMut(&Dataset<'_>) -> Result<()>,

@@ -2,8 +2,8 @@
 
 use half::f16;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pervade::Result;
 use pervade::data::{Csr, Dataset, Values};
+use pervade::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -86,6 +86,9 @@ impl<'a> Table<'a> {
     /// The library's table; every number is looked at once, to refuse those that are not finite.
     pub(crate) fn dataset(self) -> Result<Dataset<'a>> {
         let data = Dataset::new(self.n_rows, self.n_columns, self.values, NAME)?;
+        if let Some(n) = self.column_names.as_ref().map(Vec::len).filter(|&n| n != self.n_columns) {
+            return Err(Error::data(NAME, format!("there are {n} names for {} columns", self.n_columns)));
+        }
         Ok(match self.column_names {
             Some(names) => data.with_column_names(names),
             None => data,

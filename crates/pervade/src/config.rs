@@ -278,6 +278,7 @@ impl Settings {
         };
         let mut settings = start;
         for (key, value) in keys {
+            check_given(&key, &value)?;
             layers.insert(key.clone(), value.clone());
             settings = serde_json::from_value(Value::Object(layers.clone()))
                 .map_err(|e| Error::setting(&key, &value, e.to_string()))?;
@@ -440,6 +441,25 @@ fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     let widest = spreads.iter().copied().fold(0.0, f64::max);
     let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
     if familiar { PrepareKind::None } else { PrepareKind::Standardise }
+}
+
+/// A value is used as it was given or refused. NaN and infinities become null on the way through JSON, and what single
+/// precision cannot hold would become an infinity or zero.
+fn check_given(key: &str, value: &Value) -> Result<()> {
+    match value {
+        Value::Null => Err(Error::setting(key, "null", "must be a finite number or a name")
+            .with_hint("leave the key out to use the recipe's value")),
+        Value::Number(number) if number.is_f64() => {
+            let given = number.as_f64().unwrap_or(f64::NAN);
+            let held = given as f32;
+            if held.is_finite() && (held == 0.0) == (given == 0.0) {
+                return Ok(());
+            }
+            let must = format!("must be 0, or between {:e} and {:e} in size", f32::from_bits(1), f32::MAX);
+            Err(Error::setting(key, value, must))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A value of the type that its setting has.

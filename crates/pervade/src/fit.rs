@@ -32,6 +32,34 @@ pub struct Fit {
     pub stability: Option<f64>,
 }
 
+impl Fit {
+    /// What a user should know: the remarks of every restart, and what is unusual about the model.
+    pub fn remarks(&self) -> Vec<String> {
+        let several = self.restarts.len() > 1;
+        let remarks = |record: &RestartRecord| -> Vec<String> {
+            let name = if several { format!("restart {}: ", record.restart) } else { String::new() };
+            record.remarks.iter().map(|remark| format!("{name}{remark}")).collect()
+        };
+        let mut all: Vec<String> = self.restarts.iter().flat_map(remarks).collect();
+        let record = &self.model.metadata().record;
+        let Some(kept) = record.kept_state() else { return all };
+        if kept.epoch == 0 && !record.joint.is_empty() {
+            all.push(
+                "the model is the start of the mixture: no state of joint training had a better label-free score"
+                    .to_string(),
+            );
+        }
+        if kept.live_clusters < kept.clusters {
+            all.push(format!(
+                "only {} of the model's {} clusters hold half a percent of the rows or more: \
+                 ask for fewer clusters, or try more restarts",
+                kept.live_clusters, kept.clusters
+            ));
+        }
+        all
+    }
+}
+
 /// A restart that is done; its numbers travel beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,7 +112,7 @@ fn fit_from<D: Device>(
     let run = Run::new(device, data, settings)?;
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
     let (mut finished, mut resumed) = match checkpoints {
-        Some(place) if place.resume && place.exists() => place.load(&run, checksum)?,
+        Some(place) if place.resume && place.exists() => place.load(&run, checksum, observer)?,
         _ => (Vec::new(), None),
     };
     let n_restarts = settings.settings.restarts;

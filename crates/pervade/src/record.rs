@@ -92,7 +92,13 @@ impl RestartRecord {
         self.states.get(self.kept)
     }
 
-    /// The ELBO of the last epoch, if there was one.
+    /// The ELBO of the epoch that ended in the kept state; none where the start was kept, which comes before all epochs.
+    pub fn kept_elbo(&self) -> Option<f64> {
+        let kept = self.kept_state()?.epoch;
+        self.joint.iter().find(|entry| entry.epoch == kept).map(|entry| entry.elbo)
+    }
+
+    /// The ELBO of the last epoch, if there was one. The state after it need not be the one that was kept.
     pub fn elbo(&self) -> Option<f64> {
         self.joint.last().map(|epoch| epoch.elbo)
     }

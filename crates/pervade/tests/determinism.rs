@@ -8,7 +8,7 @@ use pervade::compute::Cpu;
 use pervade::compute::cpu::simd::Isa;
 use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
 use pervade::data::Dataset;
-use pervade::train::checkpoint::Checkpoints;
+use pervade::train::checkpoint::{Checkpoints, reseal};
 use pervade::train::{Control, Event, Observer, Silent};
 use pervade::{Error, Result, fit};
 use serde_json::{Value, json};
@@ -210,6 +210,7 @@ fn broken_checkpoints_are_refused() {
     let newer = bytes.windows(name.len()).position(|window| window == name).unwrap();
     let mut other = bytes.clone();
     other[newer + name.len() - 1] = b'2';
+    reseal(&mut other);
     std::fs::write(&path, &other).unwrap();
     let text = attempt().map(|bytes| bytes.len()).expect_err("must be refused").to_string();
     assert!(text.contains("`pervade-checkpoint-2`") && text.contains("`pervade-checkpoint-1`"), "{text}");
@@ -245,7 +246,9 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
         *own = state.to_string().into();
         let mut header = header.to_string().into_bytes();
         header.resize(header.len().next_multiple_of(8), b' ');
-        [&(header.len() as u64).to_le_bytes()[..], &header, &whole[8 + n..]].concat()
+        let mut made = [&(header.len() as u64).to_le_bytes()[..], &header, &whole[8 + n..]].concat();
+        reseal(&mut made);
+        made
     };
     for (pointer, value) in [
         ("/best_start", Value::Null),

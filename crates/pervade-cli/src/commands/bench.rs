@@ -49,7 +49,7 @@ pub(crate) struct StepArgs {
     #[arg(long, value_name = "C", default_value_t = 10)]
     pub(crate) components: usize,
     /// How long to measure
-    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = crate::settings::finite)]
     pub(crate) seconds: f64,
 }
 

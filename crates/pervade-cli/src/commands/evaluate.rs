@@ -20,7 +20,7 @@ pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     both: ModelAndData,
     /// Fail (exit 1) if the accuracy is below this share
-    #[arg(long, value_name = "ACCURACY")]
+    #[arg(long, value_name = "ACCURACY", value_parser = crate::settings::finite)]
     at_least: Option<f64>,
 }
 

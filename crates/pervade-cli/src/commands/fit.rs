@@ -40,7 +40,7 @@ pub(crate) struct FitArgs {
     #[arg(long)]
     resume: bool,
     /// Least seconds between checkpoints; 0 saves after every epoch
-    #[arg(long, value_name = "S", default_value_t = 20.0)]
+    #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = settings::finite)]
     checkpoint_seconds: f64,
     /// Write every event as a line of JSON
     #[arg(long, value_name = "FILE.jsonl")]

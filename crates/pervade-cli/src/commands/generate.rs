@@ -53,7 +53,7 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     let files = Files::new(common.force).input("MODEL", &args.model);
     let _claim = files.maybe_output("--out", args.out.as_deref(), kind).claim(console)?;
     let device = common.open_device(console)?;
-    let model = Vade::load(&args.model)?;
+    let model = super::load(&args.model, console)?;
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
     let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
     if args.count == 0 || values.is_none_or(|n| n > MOST_VALUES) {

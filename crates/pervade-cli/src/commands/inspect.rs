@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pervade::Result;
-use pervade::model::{Metadata, Vade};
+use pervade::model::Metadata;
 use pervade::record::RestartRecord;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(crate) struct InspectArgs {
 
 /// Runs it.
 pub(crate) fn run(args: &InspectArgs, console: &Console) -> Result<Outcome> {
-    let model = Vade::load(&args.model)?;
+    let model = super::load(&args.model, console)?;
     console.result(model.metadata(), &page(model.metadata()))?;
     Ok(Outcome::Done)
 }

@@ -14,11 +14,12 @@ pub(crate) mod reproduce;
 pub(crate) mod rows;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use pervade::Result;
 use pervade::compute::AnyDevice;
 use pervade::data::Table;
-use pervade::model::Vade;
+use pervade::model::{Matched, Vade};
 
 use crate::Outcome;
 use crate::args::{Cli, Command, Common, ModelAndData};
@@ -48,7 +49,23 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
 /// Opens the device, the model and the data, in the order of what fails fastest.
 fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
     let device = common.open_device(console)?;
-    let model = Vade::load(&both.model)?;
-    let table = both.read.read(&both.data)?;
+    let model = load(&both.model, console)?;
+    let mut table = both.read.read(&both.data)?;
+    // The model would match them itself; here it is told, and other columns are refused before any work.
+    let reordered = match model.matched(&table.data)? {
+        Matched::AsGiven(_) => None,
+        Matched::Reordered(data) => Some(data),
+    };
+    if let Some(data) = reordered {
+        console.say("note: columns were matched by name");
+        table.data = data;
+    }
     Ok((device, model, table))
+}
+
+/// Opens a model and tells what there is to know about its file.
+fn load(path: &Path, console: &Console) -> Result<Vade> {
+    let model = Vade::load(path)?;
+    model.remarks().iter().for_each(|remark| console.say(&format!("note: {remark}")));
+    Ok(model)
 }

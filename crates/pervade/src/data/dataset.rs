@@ -1,5 +1,6 @@
 //! Rows without labels, in the type they came in.
 
+use std::collections::HashMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct Dataset<'d> {
     source: String,
     /// The file that the numbers lie in, where they are read in place.
     file: Option<Arc<InputFile>>,
+    /// The row of the whole table that the first row is, for messages.
+    first_row: usize,
 }
 
 /// The numbers of a table, row by row, in the type they were stored in.
@@ -173,6 +176,23 @@ impl Csr {
             values: self.values[entries].to_vec(),
         }
     }
+
+    /// A copy whose column j is column `columns[j]`; each column is chosen at most once.
+    fn with_columns(&self, columns: &[usize]) -> Self {
+        let new: HashMap<u32, u32> = columns.iter().zip(0..).map(|(&old, new)| (old as u32, new)).collect();
+        let mut made = Self { starts: vec![0], columns: Vec::new(), values: Vec::new() };
+        let mut entries: Vec<(u32, f32)> = Vec::new();
+        for i in 0..self.n_rows() {
+            let (old, values) = self.row(i);
+            entries.clear();
+            entries.extend(old.iter().zip(values).filter_map(|(old, &x)| Some((*new.get(old)?, x))));
+            entries.sort_unstable_by_key(|&(column, _)| column);
+            made.columns.extend(entries.iter().map(|&(column, _)| column));
+            made.values.extend(entries.iter().map(|&(_, x)| x));
+            made.starts.push(made.columns.len());
+        }
+        made
+    }
 }
 
 impl Values<'_> {
@@ -222,7 +242,8 @@ impl<'d> Dataset<'d> {
                 format!("the table is empty: {n_rows} rows x {n_columns} columns"),
             ));
         }
-        let data = Self { n_rows, n_columns, values, column_names, image: None, source, file: None };
+        let (image, file, first_row) = (None, None, 0);
+        let data = Self { n_rows, n_columns, values, column_names, image, source, file, first_row };
         data.check_finite()?;
         Ok(data)
     }
@@ -264,6 +285,7 @@ impl<'d> Dataset<'d> {
             image: self.image,
             source: self.source.clone(),
             file: self.file.clone(),
+            first_row: self.first_row + rows.start,
         }
     }
 
@@ -312,6 +334,53 @@ impl<'d> Dataset<'d> {
     pub fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
         self.check_unchanged()?;
         result
+    }
+
+    /// A copy with other columns: column j is column `columns[j]` of this table, in the same type. Rows are no longer
+    /// pictures unless the columns stay where they are.
+    pub(crate) fn with_columns(&self, columns: &[usize]) -> Dataset<'static> {
+        fn chosen<T: Copy>(values: &[T], n_columns: usize, columns: &[usize]) -> Array<'static, T> {
+            let rows = values.chunks_exact(n_columns);
+            Array::Owned(rows.flat_map(|row| columns.iter().map(|&j| row[j])).collect())
+        }
+        let d = self.n_columns;
+        let values = match &self.values {
+            Values::U8(v) => Values::U8(chosen(v, d, columns)),
+            Values::F16(v) => Values::F16(chosen(v, d, columns)),
+            Values::F32(v) => Values::F32(chosen(v, d, columns)),
+            Values::F64(v) => Values::F64(chosen(v, d, columns)),
+            Values::Csr(csr) => Values::Csr(csr.with_columns(columns)),
+        };
+        let names = self.column_names.as_ref();
+        Dataset {
+            n_rows: self.n_rows,
+            n_columns: columns.len(),
+            values,
+            column_names: names.map(|names| columns.iter().map(|&j| names[j].clone()).collect()),
+            image: self.image.filter(|_| columns.iter().copied().eq(0..d)),
+            source: self.source.clone(),
+            file: None,
+            first_row: self.first_row,
+        }
+    }
+
+    /// Bytes of the numbers, and of the columns that they lie in where rows are sparse.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let bytes = match &self.values {
+            Values::U8(v) => size_of_val(&v[..]),
+            Values::F16(v) => size_of_val(&v[..]),
+            Values::F32(v) => size_of_val(&v[..]),
+            Values::F64(v) => size_of_val(&v[..]),
+            Values::Csr(csr) => {
+                size_of_val(csr.values()) + size_of_val(csr.columns()) + size_of_val(csr.starts())
+            }
+        };
+        bytes as u64
+    }
+
+    /// Row `i` as messages call it: in the whole table, where this is a part of one.
+    pub(crate) fn row_number(&self, i: usize) -> usize {
+        self.first_row + i
     }
 
     /// Number of rows, N.

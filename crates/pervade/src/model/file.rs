@@ -6,6 +6,7 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
+use super::seal::{self, Seal};
 use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
 use super::vade::{Metadata, Vade};
 use crate::compute::Likelihood;
@@ -36,9 +37,11 @@ impl Vade {
             tensors.push(Named::shaped(name.clone(), shape, values));
         }
         tensors.push(Named::whole(GROUPS, self.groups.clone()));
-        let json =
-            serde_json::to_string(&self.metadata).map_err(|e| Error::model("model file", e.to_string()))?;
-        named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))
+        let metadata = Metadata { checksum: Some(seal::UNSET.to_string()), ..self.metadata.clone() };
+        let json = serde_json::to_string(&metadata).map_err(|e| Error::model("model file", e.to_string()))?;
+        let mut bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
+        seal::reseal(&mut bytes);
+        Ok(bytes)
     }
 
     /// Reads a model file.
@@ -51,16 +54,28 @@ impl Vade {
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let not_ours = |what: String| {
             Error::model(path.display(), format!("not a pervade model: {what}")).with_hint(
-                "models are written by `pervade fit --out FILE.pervade`; the file may be cut short",
+                "models are written by `pervade fit --out FILE.pervade`; the file may be cut short or damaged",
             )
         };
+        let damaged = || {
+            Error::model(path.display(), "the file is damaged: its checksum does not match its content")
+                .with_hint("copy or download it again from where it was intact, or fit the model again")
+        };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| not_ours(e.to_string()))?;
+        let checksum = match Seal::of(bytes) {
+            Seal::Intact(checksum) => Some(checksum),
+            Seal::Absent => None,
+            Seal::Broken => return Err(damaged()),
+        };
         let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
         let json =
             entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
         check_format(path, json)?;
         let metadata: Metadata =
             serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
+        if metadata.checksum != checksum {
+            return Err(damaged());
+        }
         check_sizes(&metadata).map_err(&not_ours)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| not_ours(e.to_string()))?;
         Self::from_tensors(path, metadata, &tensors)
@@ -95,12 +110,16 @@ impl Vade {
         if groups.len() != metadata.n_components || !fills(&groups, metadata.n_clusters) {
             return Err(Error::model(path.display(), "its components and clusters do not fit together"));
         }
-        Ok(Self { metadata, architecture, values, groups })
+        let remarks = match metadata.checksum {
+            Some(_) => Vec::new(),
+            None => vec![seal::unverified(path, "weights")],
+        };
+        Ok(Self { metadata, architecture, values, groups, remarks })
     }
 }
 
 /// Whether the groups are those of `n_clusters` clusters, each with a component.
-fn fills(groups: &[u32], n_clusters: usize) -> bool {
+pub(crate) fn fills(groups: &[u32], n_clusters: usize) -> bool {
     let mut seen = vec![false; n_clusters];
     let inside = groups.iter().all(|&g| seen.get_mut(g as usize).map(|there| *there = true).is_some());
     inside && seen.iter().all(|&there| there)
@@ -134,6 +153,10 @@ fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
         && !(variance.is_normal() && variance > 0.0)
     {
         return Err(format!("its noise variance is {variance}"));
+    }
+    let (kept, states) = (metadata.record.kept, metadata.record.states.len());
+    if kept >= states {
+        return Err(format!("it keeps state {kept} of {states}"));
     }
     if metadata.preparation.n_columns() != d {
         return Err("its preparation is for another number of columns".to_string());

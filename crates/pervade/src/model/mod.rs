@@ -1,9 +1,15 @@
 //! The fitted model: what it is, what it can do, and its file.
 
+mod columns;
 mod file;
+pub(crate) mod seal;
 pub(crate) mod tensors;
 mod usage;
 mod vade;
 
+pub use columns::Matched;
+pub(crate) use file::fills;
+#[doc(hidden)]
+pub use seal::reseal;
 pub use usage::{Assignments, Generated};
 pub use vade::{Metadata, RestartSummary, Vade};

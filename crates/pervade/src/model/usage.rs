@@ -1,6 +1,8 @@
 //! What a fitted model does: assign, embed, generate, reconstruct, score. No labels, no noise but
 //! where rows are generated.
 
+use rayon::prelude::*;
+
 use super::Vade;
 use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
@@ -32,29 +34,41 @@ pub struct Generated {
 }
 
 impl Vade {
-    /// The cluster of each row: argmax of q(c|x) at the latent mean.
+    /// The cluster of each row: argmax of q(c|x) at the latent mean. Columns are [matched](Vade::matched) by name here
+    /// and below.
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
-        self.assign_asking(device, data, &mut || Ok(()))
+        self.assign_visiting(device, data, |pass| self.check_latents(data, pass))
     }
 
-    /// The same, asking after each block of rows whether to go on.
+    /// The same for the rows of a fit, asking after each block of rows whether to go on.
     pub(crate) fn assign_asking<D: Device>(
         &self,
         device: &D,
         data: &Dataset,
         ask: Ask<'_>,
     ) -> Result<Assignments> {
+        self.assign_visiting(device, data, |_| ask())
+    }
+
+    fn assign_visiting<D: Device>(
+        &self,
+        device: &D,
+        data: &Dataset,
+        mut visit: impl FnMut(&Pass<'_>) -> Result<()>,
+    ) -> Result<Assignments> {
         let (c, k, n) = (self.groups.len(), self.n_clusters(), data.n_rows());
         self.require_memory(device, "assigning the rows", n, k + 1, false)?;
+        let data = &*self.matched(data)?;
         let (clusters, probabilities) = (Vec::with_capacity(n), Vec::with_capacity(n * k));
         let mut found = Assignments { clusters, probabilities, n_clusters: k };
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
+            visit(&pass)?;
             for joints in pass.log_joints.chunks_exact(c) {
                 let probabilities = cluster_probabilities(joints, &self.groups, k);
                 found.clusters.push(crate::train::argmax(&probabilities) as u32);
                 found.probabilities.extend(probabilities);
             }
-            ask()
+            Ok(())
         })?;
         Ok(found)
     }
@@ -63,8 +77,10 @@ impl Vade {
     pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let j = self.n_latents();
         self.require_memory(device, "embedding the rows", data.n_rows(), j, false)?;
+        let data = &*self.matched(data)?;
         let mut latents = Vec::with_capacity(data.n_rows() * j);
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
+            self.check_latents(data, &pass)?;
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             Ok(())
         })?;
@@ -113,12 +129,44 @@ impl Vade {
         Ok(Generated { clusters, rows: self.decode(device, &latents)? })
     }
 
-    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D].
+    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.
     pub fn reconstruct<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let columns = self.n_latents() + self.n_columns();
         self.require_memory(device, "reconstructing the rows", data.n_rows(), columns, true)?;
+        let data = &*self.matched(data)?;
         let latents = self.embed(device, data)?;
-        self.decode(device, &latents)
+        let rows = self.decode(device, &latents)?;
+        match rows.iter().position(|x| !x.is_finite()) {
+            Some(bad) => Err(self.too_far(data, bad / self.n_columns(), "its reconstruction")),
+            None => Ok(rows),
+        }
+    }
+
+    /// An error for the first row of a block whose latent mean is no finite number.
+    fn check_latents(&self, data: &Dataset, pass: &Pass<'_>) -> Result<()> {
+        let j = self.n_latents();
+        let bad = |head: &[f32]| head[..j].iter().any(|z| !z.is_finite());
+        match pass.heads.chunks_exact(2 * j).position(bad) {
+            Some(i) => Err(self.too_far(data, pass.first + i, "its latent mean")),
+            None => Ok(()),
+        }
+    }
+
+    /// The error for row `i`, so far from the rows of the fit that arithmetic overflows.
+    fn too_far(&self, data: &Dataset, i: usize, what: &str) -> Error {
+        let mut row = vec![0.0; data.n_columns()];
+        data.row_into(i, &mut row);
+        let column = (1..row.len()).fold(0, |most, j| if row[j].abs() > row[most].abs() { j } else { most });
+        let names = data.column_names().or(self.column_names());
+        let name = names.map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
+        let problem = format!(
+            "row {} is beyond what the model can compute: {what} is not finite; \
+             the largest value is {:e} in column {name} (counted from 0)",
+            data.row_number(i),
+            row[column]
+        );
+        Error::data(data.source(), problem)
+            .with_hint("correct or remove the row; `pervade score` gives such rows minus infinity")
     }
 
     /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
@@ -129,22 +177,26 @@ impl Vade {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
         // Scores are doubles: as many bytes as two of the other results.
         self.require_memory(device, "scoring the rows", data.n_rows(), 2, true)?;
+        let data = &*self.matched(data)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
-        let mut row = vec![0.0f32; d];
         self.for_each_block(device, data, Gamma::Exact, |pass| {
             latents.clear();
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             let outputs = self.outputs(device, &latents)?;
             let width = outputs.len() / (latents.len() / j);
-            for (i, output) in outputs.chunks_exact(width).enumerate() {
-                self.metadata.preparation.prepared_row_into(data, pass.first + i, &mut row);
-                let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
-                let joints = &pass.log_joints[c * i..c * (i + 1)];
-                let reconstruction = log_likelihood(self.metadata.likelihood, &row, output);
-                let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
-                // A row so far away that its numbers overflow is as unlike the data as can be.
-                scores.push(if score.is_nan() { f64::NEG_INFINITY } else { score });
-            }
+            let each = outputs.par_chunks_exact(width).enumerate();
+            scores.par_extend(each.map_init(
+                || vec![0.0f32; d],
+                |row, (i, output)| {
+                    self.metadata.preparation.prepared_row_into(data, pass.first + i, row);
+                    let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
+                    let joints = &pass.log_joints[c * i..c * (i + 1)];
+                    let reconstruction = log_likelihood(self.metadata.likelihood, row, output);
+                    let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
+                    // A row so far away that its numbers overflow is as unlike the data as can be.
+                    if score.is_nan() { f64::NEG_INFINITY } else { score }
+                },
+            ));
             Ok(())
         })?;
         Ok(scores)

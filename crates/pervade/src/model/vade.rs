@@ -46,6 +46,10 @@ pub struct Metadata {
     pub restarts: Vec<RestartSummary>,
     /// Mean pairwise agreement (ARI) of the restarts' clusters, when there was more than one.
     pub stability: Option<f64>,
+    /// Checksum of the whole file that the model was read from; none for a model that was just fitted, and in files
+    /// that were written before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
 }
 
 /// A restart in one line.
@@ -69,6 +73,8 @@ pub struct Vade {
     pub(super) values: Vec<f32>,
     /// Cluster of each component.
     pub(super) groups: Vec<u32>,
+    /// What a user should know about the file that it was read from.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Vade {
@@ -99,8 +105,9 @@ impl Vade {
             record,
             restarts: Vec::new(),
             stability: None,
+            checksum: None,
         };
-        Self { metadata, architecture: architecture.clone(), values, groups }
+        Self { metadata, architecture: architecture.clone(), values, groups, remarks: Vec::new() }
     }
 
     /// Adds what is known once all restarts are done.
@@ -118,6 +125,12 @@ impl Vade {
     /// How it was made and how it went.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// What a user should know about the file that the model was read from, such as that its content could not be
+    /// verified; whole sentences without a full stop.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Clusters, K.

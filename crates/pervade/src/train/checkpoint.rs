@@ -9,16 +9,21 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 
-use super::observer::Stage;
+use super::checkpoint_checks::{check_best_trial, check_finished, check_graph, check_pack, check_values};
+use super::observer::{Event, Observer};
 use super::run::{Pack, Run, State};
 use crate::compute::{Device, Params};
 use crate::config::Settings;
 use crate::files::{resolve, temporary_names, write_atomically};
 use crate::fit::Finished;
 use crate::graph::Graph;
+use crate::model::seal::{self, Seal};
 use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
-use crate::record::RestartRecord;
 use crate::{Error, Result};
+
+pub use super::probe::{check_bytes, probe_data, probe_settings};
+#[doc(hidden)]
+pub use crate::model::reseal;
 
 const FORMAT: &str = "pervade-checkpoint-1";
 const FILE: &str = "checkpoint.safetensors";
@@ -50,7 +55,13 @@ struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     best_start: Option<State>,
     finished: Vec<Finished>,
+    /// Of the whole file; none in files that were written before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
 }
+
+/// What a run continues from: the restarts that are done with their numbers, and the pack in training.
+pub(super) type Resumed<D> = (Vec<(Finished, Vec<f32>)>, Option<Pack<D>>);
 
 impl Checkpoints {
     /// The file of the checkpoint.
@@ -85,6 +96,7 @@ impl Checkpoints {
             pack: pack.map(|pack| pack.state.clone()),
             best_start: pack.and_then(|pack| pack.best_start.as_ref()).map(|best| best.state.clone()),
             finished: finished.iter().map(|(finished, _)| finished.clone()).collect(),
+            checksum: Some(seal::UNSET.to_string()),
         };
         let mut tensors: Vec<Named> = Vec::new();
         for (i, (_, values)) in finished.iter().enumerate() {
@@ -94,49 +106,26 @@ impl Checkpoints {
             add_pack(run, prefix, pack, &mut tensors)?;
         }
         let json = serde_json::to_string(&header).map_err(|e| Error::model(FILE, e.to_string()))?;
-        let bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
+        let mut bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
+        seal::reseal(&mut bytes);
         write_atomically(&self.path(), |out| std::io::Write::write_all(out, &bytes))
     }
 
-    /// The run as it stood: finished restarts, and the pack in training.
+    /// The run as it stood: finished restarts, and the pack in training. The observer hears if the file could not be
+    /// verified.
     pub fn load<D: Device>(
         &self,
         run: &Run<'_, D>,
         data_checksum: &str,
+        observer: &mut dyn Observer,
     ) -> Result<(Vec<(Finished, Vec<f32>)>, Option<Pack<D>>)> {
         let path = self.path();
         let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-        let (header, tensors) = parse(&path, &bytes)?;
-        let differs = |what: &str| {
-            Err(Error::model(path.display(), format!("this checkpoint was made with {what}"))
-                .with_hint("give the same data and flags as before, or leave out `--resume` to start afresh"))
-        };
-        if header.data_checksum != data_checksum {
-            return differs("other data");
+        let (resumed, remark) = resume_from(&path, &bytes, run, data_checksum)?;
+        if let Some(remark) = remark {
+            observer.event(&Event::Remark(resumed.0.len(), &remark));
         }
-        if let Some(field) = first_difference(&header.settings, &run.settings.settings) {
-            return differs(&format!("other settings: {field}"));
-        }
-        let stored = Stored { path: &path, tensors: &tensors };
-        let stride = run.architecture.layout.len();
-        let mut finished = Vec::new();
-        for (i, entry) in header.finished.into_iter().enumerate() {
-            if !is_grouping(&entry.groups, run.settings.n_components) {
-                return Err(stored.broken("its groups are broken"));
-            }
-            finished.push((entry, stored.floats(&format!("finished.{i}"), stride)?));
-        }
-        let Some(state) = header.pack else { return Ok((finished, None)) };
-        let mut pack = stored.pack(run, PACK, state)?;
-        if (1..run.settings.settings.starts).contains(&pack.state.start) {
-            let best = header.best_start.ok_or_else(|| stored.broken("its best start is missing"))?;
-            let compared = |record: &RestartRecord| record.start < record.starts.len();
-            if best.restarts != pack.state.restarts || !best.records.iter().all(compared) {
-                return Err(stored.broken("its best start is of other restarts"));
-            }
-            pack.best_start = Some(Box::new(stored.pack(run, BEST_START, best)?));
-        }
-        Ok((finished, Some(pack)))
+        Ok(resumed)
     }
 
     /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if nothing else is in
@@ -155,12 +144,64 @@ impl Checkpoints {
     }
 }
 
+/// The state in a checkpoint's bytes, checked, and a remark if they could not be verified; `path` is for messages.
+pub(super) fn resume_from<D: Device>(
+    path: &Path,
+    bytes: &[u8],
+    run: &Run<'_, D>,
+    data_checksum: &str,
+) -> Result<(Resumed<D>, Option<String>)> {
+    let (header, tensors) = parse(path, bytes)?;
+    let differs = |what: &str| {
+        Err(Error::model(path.display(), format!("this checkpoint was made with {what}"))
+            .with_hint("give the same data and flags as before, or leave out `--resume` to start afresh"))
+    };
+    if header.data_checksum != data_checksum {
+        return differs("other data");
+    }
+    if let Some(field) = first_difference(&header.settings, &run.settings.settings) {
+        return differs(&format!("other settings: {field}"));
+    }
+    let remark = header.checksum.is_none().then(|| seal::unverified(path, "content"));
+    let stored = Stored { path, tensors: &tensors };
+    let stride = run.architecture.layout.len();
+    if header.finished.len() > run.settings.settings.restarts {
+        return Err(stored.broken("its restarts are more than were asked for"));
+    }
+    let mut finished = Vec::new();
+    for (i, entry) in header.finished.into_iter().enumerate() {
+        check_finished(run, i, &entry).map_err(|problem| stored.broken(problem))?;
+        finished.push((entry, stored.floats(&format!("finished.{i}"), stride)?));
+    }
+    let Some(state) = header.pack else { return Ok(((finished, None), remark)) };
+    check_pack(run, finished.len(), &state).map_err(|problem| stored.broken(problem))?;
+    let mut best_start = None;
+    if (1..run.settings.settings.starts).contains(&state.start) {
+        let best = header.best_start.ok_or_else(|| stored.broken("its best start is missing"))?;
+        check_best_trial(run, &state, &best).map_err(|problem| stored.broken(problem))?;
+        best_start = Some(Box::new(stored.pack(run, BEST_START, best)?));
+    }
+    let pack = Pack { best_start, ..stored.pack(run, PACK, state)? };
+    Ok(((finished, Some(pack)), remark))
+}
+
 fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> {
     let broken = |what: String| {
         Error::model(path.display(), format!("not a whole checkpoint: {what}"))
             .with_hint("leave out `--resume` to start afresh")
     };
+    let damaged = || {
+        Error::model(path.display(), "the file is damaged: its checksum does not match its content")
+            .with_hint(
+                "leave out `--resume` to start afresh, or resume from an intact copy of the checkpoint",
+            )
+    };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| broken(e.to_string()))?;
+    let checksum = match Seal::of(bytes) {
+        Seal::Intact(checksum) => Some(checksum),
+        Seal::Absent => None,
+        Seal::Broken => return Err(damaged()),
+    };
     let json = metadata
         .metadata()
         .as_ref()
@@ -169,6 +210,9 @@ fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> 
     let header: Header = serde_json::from_str(json).map_err(|e| broken(e.to_string()))?;
     if header.format != FORMAT {
         return Err(broken(format!("its format is `{}`, this is `{FORMAT}`", header.format)));
+    }
+    if header.checksum != checksum {
+        return Err(damaged());
     }
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| broken(e.to_string()))?;
     Ok((header, tensors))
@@ -216,22 +260,6 @@ fn add_pack<D: Device>(
     Ok(())
 }
 
-/// Whether all restarts have what those of the stage have, for this many components.
-fn agrees(state: &State, n_components: usize) -> bool {
-    let r = state.restarts.len();
-    let n_starts = if state.stage == Stage::Joint { r } else { 0 };
-    let numbers = state.records.iter().map(|record| record.restart);
-    numbers.eq(state.restarts.clone())
-        && state.likelihoods.len() == if state.stage == Stage::Pretrain { 0 } else { r }
-        && (state.starts.len(), state.best.len()) == (n_starts, n_starts)
-        && state.starts.iter().all(|start| is_grouping(&start.groups, n_components))
-        && state.best.iter().all(|best| is_grouping(&best.groups, n_components))
-}
-
-fn is_grouping(groups: &[u32], n_components: usize) -> bool {
-    groups.len() == n_components && groups.iter().all(|&group| (group as usize) < n_components)
-}
-
 /// The arrays of a checkpoint.
 struct Stored<'b> {
     path: &'b Path,
@@ -241,23 +269,20 @@ struct Stored<'b> {
 impl Stored<'_> {
     fn floats(&self, name: &str, len: usize) -> Result<Vec<f32>> {
         let values = float_values(self.path, self.tensors, name)?;
-        if values.len() == len {
-            Ok(values)
-        } else {
-            Err(self.broken(&format!("`{name}` has the wrong size")))
+        if values.len() != len {
+            return Err(self.broken(&format!("its array `{name}` has {} numbers, not {len}", values.len())));
         }
+        check_values(name, &values).map_err(|problem| self.broken(&format!("{problem}: `{name}`")))?;
+        Ok(values)
     }
 
     fn broken(&self, what: &str) -> Error {
-        Error::model(self.path.display(), what)
+        Error::model(self.path.display(), what).with_hint("leave out `--resume` to start afresh")
     }
 
-    /// The pack whose names have the prefix.
+    /// The pack whose names have the prefix; its state has been checked.
     fn pack<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: State) -> Result<Pack<D>> {
         let (r, stride) = (state.restarts.len(), run.architecture.layout.len());
-        if !agrees(&state, run.settings.n_components) {
-            return Err(self.broken("its restarts and their records do not agree"));
-        }
         let mut params = Params::zeros(run.device, r, stride)?;
         run.device.write(&mut params.values, 0, &self.floats(&format!("{prefix}values"), r * stride)?)?;
         let weights = run.architecture.layout.weights();
@@ -270,41 +295,34 @@ impl Stored<'_> {
         run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
         let best_values = (0..state.best.len()).map(|i| self.floats(&format!("{prefix}best.{i}"), stride));
         let best_values = best_values.collect::<Result<_>>()?;
-        let n_rows = run.data.n_rows();
-        let graphs = (0..state.starts.len()).map(|i| self.graph(&format!("{prefix}graph.{i}"), n_rows));
+        let graphs = (0..state.starts.len()).map(|i| self.graph(run, &format!("{prefix}graph.{i}")));
         let graphs = graphs.collect::<Result<_>>()?;
-        let sums = self.sums(run, prefix, &state)?;
+        let sums = self.sums(prefix, &state)?;
         Ok(Pack { state, params, best_values, graphs, best_start: None, sums })
     }
 
     /// The sums of an epoch that was stopped in its middle.
-    fn sums<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: &State) -> Result<Vec<f64>> {
+    fn sums(&self, prefix: &str, state: &State) -> Result<Vec<f64>> {
         if state.step == 0 {
             return Ok(Vec::new());
         }
-        let settings = run.settings;
-        let batch = if state.stage == Stage::Pretrain { settings.pretrain_batch } else { settings.batch };
         let halves = whole_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
-        let sums =
-            halves.chunks_exact(2).map(|half| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0])));
-        let sums: Vec<f64> = sums.collect();
+        let double = |half: &[u32]| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0]));
+        let sums: Vec<f64> = halves.chunks_exact(2).map(double).collect();
         let whole = !halves.is_empty() && halves.len().is_multiple_of(8 * state.restarts.len());
-        if !whole || state.step > run.data.n_rows() / batch || !sums.iter().all(|sum| sum.is_finite()) {
+        if !whole || !sums.iter().all(|sum| sum.is_finite()) {
             return Err(self.broken("its sums of the last epoch are broken"));
         }
         Ok(sums)
     }
 
-    fn graph(&self, name: &str, n_rows: usize) -> Result<Graph> {
+    fn graph<D: Device>(&self, run: &Run<'_, D>, name: &str) -> Result<Graph> {
         let rows = whole_values(self.path, self.tensors, &format!("{name}.rows"))?;
         let neighbours = whole_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
-        let below = |ids: &[u32], n: usize| ids.iter().all(|&id| (id as usize) < n);
-        let whole = !rows.is_empty() && n_neighbours * rows.len() == neighbours.len();
-        if !whole || !below(&rows, n_rows) || !below(&neighbours, rows.len()) {
-            return Err(self.broken("its graph is broken"));
-        }
-        Ok(Graph { rows, neighbours, n_neighbours })
+        let graph = Graph { rows, neighbours, n_neighbours };
+        check_graph(run, &graph).map_err(|problem| self.broken(problem))?;
+        Ok(graph)
     }
 }
 

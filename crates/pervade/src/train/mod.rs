@@ -1,12 +1,14 @@
 //! The stages: pretrain, start the mixture, train jointly.
 
 pub mod checkpoint;
+mod checkpoint_checks;
 mod joint;
 mod memory;
 mod mixture_start;
 mod observer;
 mod pass;
 mod pretrain;
+mod probe;
 mod run;
 mod score;
 mod starts;

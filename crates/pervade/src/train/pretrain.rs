@@ -21,6 +21,33 @@ enum Phase {
     Whole,
 }
 
+impl Phase {
+    /// As records name it.
+    fn name(self) -> String {
+        match self {
+            Phase::Layer(i) => format!("layer {}", i + 1),
+            Phase::Whole => "auto-encoder".to_string(),
+        }
+    }
+}
+
+/// The phases of a run and the epochs of each.
+fn phases<D: Device>(run: &Run<'_, D>) -> Vec<(Phase, usize)> {
+    let settings = &run.settings.settings;
+    let mut phases = Vec::new();
+    if settings.pretrain == PretrainKind::Stacked {
+        let layers = 0..=run.architecture.encoder.len();
+        phases.extend(layers.map(|layer| (Phase::Layer(layer), settings.layer_epochs)));
+    }
+    phases.push((Phase::Whole, run.settings.pretrain_epochs));
+    phases
+}
+
+/// The phases of a run by name, with the epochs of each.
+pub(super) fn named_phases<D: Device>(run: &Run<'_, D>) -> Vec<(String, usize)> {
+    phases(run).into_iter().map(|(phase, epochs)| (phase.name(), epochs)).collect()
+}
+
 /// Trains the pack's networks as auto-encoders, from wherever the pack stands.
 pub fn pretrain<D: Device>(
     run: &Run<'_, D>,
@@ -28,14 +55,7 @@ pub fn pretrain<D: Device>(
     observer: &mut dyn Observer,
     save: Save<'_, D>,
 ) -> Result<()> {
-    let settings = &run.settings.settings;
-    let mut phases = Vec::new();
-    if settings.pretrain == PretrainKind::Stacked {
-        phases.extend(
-            (0..=run.architecture.encoder.len()).map(|layer| (Phase::Layer(layer), settings.layer_epochs)),
-        );
-    }
-    phases.push((Phase::Whole, run.settings.pretrain_epochs));
+    let phases = phases(run);
     while pack.state.phase < phases.len() {
         let (phase, epochs) = phases[pack.state.phase];
         train_phase(run, pack, phase, epochs, observer, save)?;
@@ -43,7 +63,8 @@ pub fn pretrain<D: Device>(
         pack.state.epoch = 0;
         pack.reset_moments(run.device)?;
     }
-    pack.state.likelihoods = pack.state.records.iter().map(|record| estimate_noise(run, record)).collect();
+    let likelihoods = pack.state.records.iter().map(|record| estimate_noise(run, record));
+    pack.state.likelihoods = likelihoods.collect::<Result<_>>()?;
     observer.event(&Event::StageEnded { restart: pack.state.restarts.start, stage: Stage::Pretrain });
     pack.state.stage = Stage::Mixture;
     pack.state.phase = 0;
@@ -56,14 +77,19 @@ pub fn pretrain<D: Device>(
 /// variance that the loss was computed with; the variance that suits the residual is S / D. A fixed
 /// one is too weak or too strong a pull on data of another scale: with 1/2 on data in [-1, 1] the
 /// prior swallows the latents.
-fn estimate_noise<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Likelihood {
-    let Likelihood::GaussianFixed { variance } = run.likelihood else { return run.likelihood };
+fn estimate_noise<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Result<Likelihood> {
+    let Likelihood::GaussianFixed { variance } = run.likelihood else { return Ok(run.likelihood) };
     let Some(last) = record.pretrain.last().filter(|_| run.settings.settings.noise_variance.is_none()) else {
-        return run.likelihood;
+        return Ok(run.likelihood);
     };
     let (d, v) = (run.data.n_columns() as f64, f64::from(variance));
     let squares = 2.0 * v * (last.loss - 0.5 * d * (std::f64::consts::TAU * v).ln());
-    Likelihood::GaussianFixed { variance: (squares / d).max(LEAST_NOISE) as f32 }
+    let variance = (squares / d).max(LEAST_NOISE) as f32;
+    if variance.is_finite() {
+        Ok(Likelihood::GaussianFixed { variance })
+    } else {
+        Err(Error::Diverged { stage: "pretraining", epoch: last.epoch, loss: last.loss })
+    }
 }
 
 /// An auto-encoder that reproduces the data exactly still leaves this much noise.
@@ -87,10 +113,7 @@ fn train_phase<D: Device>(
 ) -> Result<()> {
     let (b, restarts) = (run.settings.pretrain_batch, pack.state.restarts.clone());
     let n_steps = run.data.n_rows() / b;
-    let name = match phase {
-        Phase::Layer(i) => format!("layer {}", i + 1),
-        Phase::Whole => "auto-encoder".to_string(),
-    };
+    let name = phase.name();
     observer.event(&Event::StageStarted {
         restart: restarts.start,
         stage: Stage::Pretrain,

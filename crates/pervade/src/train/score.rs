@@ -236,6 +236,11 @@ pub(super) fn keep_best<D: Device>(
             record.kept = state;
             let best = Best { state, score, groups };
             let values = pack.values_of(run.device, place)?;
+            if values.iter().any(|x| !x.is_finite()) {
+                // The last step of an epoch can leave what its loss does not show yet; no model could be read with it.
+                let (stage, epoch) = (pack.state.stage.name(), pack.state.epoch);
+                return Err(Error::Diverged { stage, epoch, loss: f64::NAN });
+            }
             if place < pack.state.best.len() {
                 pack.state.best[place] = best;
                 pack.best_values[place] = values;

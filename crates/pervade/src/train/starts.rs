@@ -13,6 +13,11 @@ use crate::compute::Device;
 /// Epochs of joint training after which starts are compared.
 const EPOCHS: usize = 10;
 
+/// Epochs of joint training that each start of a run gets before they are compared.
+pub(super) fn trial_epochs<D: Device>(run: &Run<'_, D>) -> usize {
+    EPOCHS.min(run.settings.epochs)
+}
+
 /// Which of several starts the pack is in; none where there is one, or once each restart has its best.
 pub fn start_to_try<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Option<usize> {
     let n_starts = run.settings.settings.starts;
@@ -27,8 +32,7 @@ pub fn try_start<D: Device>(
     observer: &mut dyn Observer,
     save: Save<'_, D>,
 ) -> Result<()> {
-    let epochs = EPOCHS.min(run.settings.epochs);
-    maximise_elbo(run, pack, epochs, observer, save, |_, _| Ok(()))?;
+    maximise_elbo(run, pack, trial_epochs(run), observer, save, |_, _| Ok(()))?;
     let scored = score_states(run, pack, observer);
     let scored = save_if_interrupted(scored, pack, observer, save)?;
     keep_best(run, pack, scored, observer)?;
@@ -52,7 +56,9 @@ pub fn try_start<D: Device>(
     pack.state.start = next;
     for record in &pack.state.records {
         let (restart, start) = (record.restart, record.start);
-        observer.event(&Event::StartChosen { restart, start, modularity: record.starts[start] });
+        if let Some(&modularity) = record.starts.get(start) {
+            observer.event(&Event::StartChosen { restart, start, modularity });
+        }
     }
     Ok(())
 }
@@ -62,9 +68,9 @@ impl<D: Device> Pack<D> {
     fn take_better(&mut self, device: &D, other: &Self) -> Result<()> {
         for (place, record) in other.state.records.iter().enumerate() {
             let mut starts = std::mem::take(&mut self.state.records[place].starts);
-            let best = starts[self.state.records[place].start];
+            let best = starts.get(self.state.records[place].start).copied();
             starts.extend(&record.starts);
-            if record.starts[0] > best {
+            if record.starts.first().copied() > best {
                 self.take_over(device, place, other)?;
             }
             self.state.records[place].starts = starts;

@@ -1,0 +1,137 @@
+//! Columns go by their names: any order is matched, other names are refused, by every command that reads rows.
+
+mod common;
+
+use common::Place;
+
+/// A table of 60 rows whose columns have very different scales; the label is the sign of the first.
+fn columns() -> Vec<(&'static str, Vec<f64>)> {
+    let side = |i: usize| if i.is_multiple_of(3) { 1.0 } else { -1.0 };
+    let column = |scale: f64, turn: usize| {
+        (0..60).map(|i| scale * side(i + turn) + (i * 7 % 11) as f64 * 0.02 * scale).collect::<Vec<f64>>()
+    };
+    vec![
+        ("width", column(1.0, 0)),
+        ("height", column(50.0, 1)),
+        ("depth", column(0.1, 2)),
+        ("mass", column(7.0, 0)),
+    ]
+}
+
+/// The columns in this order as CSV, each name perhaps changed.
+fn csv(order: &[usize], rename: impl Fn(&str) -> String) -> String {
+    let all = columns();
+    let header: Vec<String> = order.iter().map(|&j| rename(all[j].0)).collect();
+    let row = |i: usize| order.iter().map(|&j| all[j].1[i].to_string()).collect::<Vec<_>>().join(",");
+    format!("{}\n{}\n", header.join(","), (0..60).map(row).collect::<Vec<_>>().join("\n"))
+}
+
+fn same(name: &str) -> String {
+    name.to_string()
+}
+
+/// A folder with a model and tables around it.
+fn fitted() -> Place {
+    let place = Place::new();
+    place.write("t.csv", csv(&[0, 1, 2, 3], same));
+    place.write("turned.csv", csv(&[2, 0, 3, 1], same));
+    place.write("labels.txt", (0..60).map(|i| format!("{}\n", i % 3 / 2)).collect::<String>());
+    let fit = ["fit", "t.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "16,16"];
+    let short = ["--latents", "2", "--pretrain-epochs", "20", "--epochs", "2", "--pretrain-batch", "20"];
+    place.run(&[&fit[..], &short].concat()).done();
+    place
+}
+
+const COMMANDS: [&str; 5] = ["assign", "embed", "reconstruct", "score", "evaluate"];
+
+fn args<'a>(command: &'a str, data: &'a str) -> Vec<&'a str> {
+    let mut args = vec![command, "m.pervade", data, "--device", "cpu"];
+    if command == "evaluate" {
+        args.extend(["--labels", "labels.txt"]);
+    }
+    args
+}
+
+#[test]
+fn another_order_gives_the_same_answer() {
+    let place = fitted();
+    for command in COMMANDS {
+        let (plain, turned) =
+            (place.run(&args(command, "t.csv")).done(), place.run(&args(command, "turned.csv")).done());
+        assert_eq!(plain.stdout, turned.stdout, "{command}");
+        assert!(turned.stderr.contains("note: columns were matched by name"), "{command}: {}", turned.stderr);
+        assert!(!plain.stderr.contains("matched by name"), "{command}: {}", plain.stderr);
+    }
+    let quiet = place.run(&[&args("assign", "turned.csv")[..], &["--quiet"]].concat()).done();
+    assert_eq!(quiet.stderr, "");
+    // Reconstructions have the model's columns.
+    let rows = place.run(&args("reconstruct", "turned.csv")).done();
+    assert_eq!(rows.stdout.lines().next(), Some("width,height,depth,mass"));
+}
+
+#[test]
+fn other_names_are_refused_and_named() {
+    let place = fitted();
+    place.write(
+        "renamed.csv",
+        csv(&[0, 1, 2, 3], |name| if name == "depth" { "length".into() } else { same(name) }),
+    );
+    place.write("fewer.csv", csv(&[3, 0, 2], same));
+    place.write("more.csv", csv(&[0, 1, 2, 3], same).replace('\n', ",1\n").replacen(",1\n", ",class\n", 1));
+    place.write(
+        "twice.csv",
+        csv(&[1, 0, 2, 3], |name| if name == "mass" { "width".into() } else { same(name) }),
+    );
+    for command in COMMANDS {
+        let refused = |data: &str, words: &[&str]| {
+            let ran = place.run(
+                &[&args(command, data)[..], if command == "evaluate" { &[] } else { &["--out", "o.csv"] }]
+                    .concat(),
+            );
+            assert_eq!(ran.status, 2, "{command} {data}: {}", ran.stderr);
+            for word in words {
+                assert!(ran.stderr.contains(word), "{command} {data}: {}", ran.stderr);
+            }
+            assert!(ran.stdout.is_empty() && !place.path("o.csv").exists(), "{command} {data}");
+        };
+        refused("renamed.csv", &["renamed.csv", "missing: `depth`", "unexpected: `length`", "hint:"]);
+        refused("fewer.csv", &["missing: `height`", "hint:"]);
+        refused("more.csv", &["unexpected: `class`", "`--labels column:NAME` leaves a column of labels out"]);
+        refused("twice.csv", &["missing: `mass`"]);
+    }
+    place.run(&["assign", "m.pervade", "more.csv", "--labels", "column:class", "--device", "cpu"]).done();
+}
+
+#[test]
+fn without_names_columns_go_by_position() {
+    let place = fitted();
+    let (_, body) =
+        csv(&[0, 1, 2, 3], same).split_once('\n').map(|(a, b)| (a.to_string(), b.to_string())).unwrap();
+    place.write("bare.csv", body);
+    let (named, bare) =
+        (place.run(&args("embed", "t.csv")).done(), place.run(&args("embed", "bare.csv")).done());
+    assert_eq!(named.stdout, bare.stdout);
+    assert!(!bare.stderr.contains("matched by name"));
+    // A model of rows without names takes any.
+    let fit = ["fit", "bare.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
+    place.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
+    let (plain, turned) =
+        (place.run(&args("assign", "t.csv")).done(), place.run(&args("assign", "turned.csv")).done());
+    assert!(!turned.stderr.contains("matched by name"));
+    assert_eq!(plain.stdout.lines().count(), turned.stdout.lines().count());
+}
+
+/// Names that occur twice are fine as long as nothing has to be matched.
+#[test]
+fn names_that_occur_twice_need_the_same_order() {
+    let place = Place::new();
+    let doubled = |name: &str| if name == "mass" { "width".to_string() } else { same(name) };
+    place.write("t.csv", csv(&[0, 1, 2, 3], doubled));
+    place.write("turned.csv", csv(&[2, 0, 3, 1], doubled));
+    let fit = ["fit", "t.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
+    place.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
+    place.run(&args("assign", "t.csv")).done();
+    let ran = place.run(&args("assign", "turned.csv"));
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("occur twice"), "{}", ran.stderr);
+}

@@ -1,0 +1,91 @@
+//! Columns are matched by name: a table in another order is used in the model's order, one with other names is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+
+use super::Vade;
+use crate::data::Dataset;
+use crate::memory::{Need, require};
+use crate::{Error, Result};
+
+/// Names that a message lists.
+const LISTED: usize = 5;
+
+/// A table with its columns in the order of the model.
+#[derive(Debug)]
+pub enum Matched<'a, 'd> {
+    /// The table itself: its order is the model's, or there are no names to go by.
+    AsGiven(&'a Dataset<'d>),
+    /// A copy with the columns in the order of the model.
+    Reordered(Dataset<'static>),
+}
+
+impl<'d> Deref for Matched<'_, 'd> {
+    type Target = Dataset<'d>;
+
+    fn deref(&self) -> &Dataset<'d> {
+        match self {
+            Matched::AsGiven(data) => data,
+            Matched::Reordered(data) => data,
+        }
+    }
+}
+
+impl Vade {
+    /// The table with its columns in the order of the model, matched by name. Where the model or the table has no names,
+    /// columns go by position. Names that differ are an error; so is another order where a name occurs twice.
+    pub fn matched<'a, 'd>(&self, data: &'a Dataset<'d>) -> Result<Matched<'a, 'd>> {
+        let (Some(wanted), Some(given)) = (self.column_names(), data.column_names()) else {
+            return Ok(Matched::AsGiven(data));
+        };
+        if wanted == given {
+            return Ok(Matched::AsGiven(data));
+        }
+        let index: HashMap<&str, usize> =
+            given.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
+        let known: HashSet<&str> = wanted.iter().map(String::as_str).collect();
+        let missing: Vec<&str> =
+            wanted.iter().map(String::as_str).filter(|name| !index.contains_key(name)).collect();
+        let unexpected: Vec<&str> =
+            given.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        if !missing.is_empty() || !unexpected.is_empty() {
+            return Err(other_names(data, &missing, &unexpected));
+        }
+        if index.len() != given.len() || known.len() != wanted.len() {
+            let problem = "its columns are in another order than the model's, and names that occur twice cannot be matched";
+            return Err(Error::data(data.source(), problem)
+                .with_hint("give the columns in the order that the model was fitted on"));
+        }
+        let order: Vec<usize> = wanted.iter().map(|name| index[name.as_str()]).collect();
+        let need = Need::of("", data.n_bytes());
+        require(
+            "the table with its columns in the model's order",
+            &need,
+            "give the columns in the model's order",
+        )?;
+        data.unless_changed(Ok(Matched::Reordered(data.with_columns(&order))))
+    }
+}
+
+fn other_names(data: &Dataset, missing: &[&str], unexpected: &[&str]) -> Error {
+    let mut problems = Vec::new();
+    for (what, names) in [("missing", missing), ("unexpected", unexpected)] {
+        if !names.is_empty() {
+            problems.push(format!("{what}: {}", listed(names)));
+        }
+    }
+    let problem = format!("its columns are not those that the model was fitted on ({})", problems.join("; "));
+    let hint = if missing.is_empty() {
+        "remove those columns; `--labels column:NAME` leaves a column of labels out"
+    } else {
+        "give the columns that the model was fitted on, in any order; rows without names (.npy) go by position"
+    };
+    Error::data(data.source(), problem).with_hint(hint)
+}
+
+/// The first few names, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    let more = names.len() - shown.len();
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
