@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs::OpenOptions;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -82,6 +82,29 @@ fn data_that_are_shortened_during_a_fit_end_it_with_one_error() {
         assert_refused(&ran, &format!("({size} bytes at the start, 1000 now)"));
         assert!(!place.path("m.pervade").exists(), "a model of changed data was written");
     }
+}
+
+#[test]
+fn data_that_are_shortened_during_a_comparison_end_it_with_one_error() {
+    let place = Place::new();
+    write_npy(&place);
+    let args = "compare x.npy -k 3 --methods k-means,ae+gmm --seeds 2 --hidden 32,32 --pretrain-epochs 300";
+    let args: Vec<&str> = args.split(' ').chain(["--device", "cpu", "--out", "table.md"]).collect();
+    let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The line that follows k-means' second seed is the first of the next method.
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !said.contains("k-means, seed 1") {
+        said.push_str(&lines.next().expect("the first method ends").unwrap());
+        said.push('\n');
+    }
+    OpenOptions::new().write(true).open(place.path("x.npy")).unwrap().set_len(1000).unwrap();
+    lines.for_each(|line| said.extend([line.unwrap().as_str(), "\n"]));
+    let status = child.wait().unwrap().code().unwrap_or(-1);
+    assert_refused(&Ran { status, stdout: String::new(), stderr: said }, "1000 now");
+    let table = String::from_utf8(place.bytes("table.md")).unwrap();
+    assert!(table.contains("ae+gmm stopped after 0 of 2 seeds"), "{table}");
+    assert!(!table.contains("k-means stopped"), "{table}");
 }
 
 #[test]
