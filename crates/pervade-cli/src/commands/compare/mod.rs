@@ -120,6 +120,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
     }
     console.result(&comparison, comparison.markdown().trim_end())?;
     interrupt::check("comparing")?;
+    // What was done before the data changed is in the table.
+    table.data.check_unchanged()?;
     Ok(Outcome::Done)
 }
 
@@ -220,8 +222,12 @@ fn run_method<D: Device>(
 ) -> MethodReport {
     let mut report = MethodReport { name, about, runs: Vec::new(), stability: None, problem: None };
     let mut partitions = Vec::new();
-    if interrupt::asked() {
-        report.problem = Some("interrupted".to_string());
+    report.problem = if interrupt::asked() {
+        Some("interrupted".to_string())
+    } else {
+        table.data.check_unchanged().err().map(|error| error.to_string())
+    };
+    if report.problem.is_some() {
         return report;
     }
     let mut observer = observer(args, name, table, console);
