@@ -225,7 +225,8 @@ fn holder() -> String {
 
 /// Pipes and devices can be shared, and hold nothing that could be lost.
 fn is_stream(path: &Path) -> bool {
-    path.starts_with("/proc") || fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
+    let is_special = |about: fs::Metadata| !about.is_dir() && (!about.is_file() || path.starts_with("/proc"));
+    fs::metadata(path).is_ok_and(is_special)
 }
 
 impl Named {

@@ -37,5 +37,6 @@ pub fn end(bytes: usize) -> ! {
     };
     let left = rest.len();
     let _ = std::io::stderr().write_all(&line[..line.len() - left]);
+    pervade::files::try_remove_pending();
     std::process::exit(i32::from(crate::COULD_NOT_RUN))
 }

@@ -8,8 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::compute::FileMap;
-use crate::memory::{FEWER_ROWS, Need, cannot_map, require};
+use crate::memory::{FEWER_ROWS, Need, cannot_map, grow, require};
 use crate::{Error, Result};
+
+/// Bytes that are copied at a time.
+const BLOCK: usize = 1 << 16;
 
 /// An open file: mapped where that is possible, else copied into memory (pipes, empty files).
 ///
@@ -98,7 +101,15 @@ impl InputFile {
         let mut bytes = Vec::new();
         // Files of the kernel have no length but content; others are read as far as they reached when they were opened.
         let most = if about.is_file() && opened.len > 0 { opened.len } else { u64::MAX };
-        file.by_ref().take(most).read_to_end(&mut bytes).map_err(fail)?;
+        let what = format_args!("reading `{place}`");
+        let mut left = file.by_ref().take(most);
+        loop {
+            // Bit by bit: a device can have no end.
+            grow(&mut bytes, BLOCK, &what, FEWER_ROWS)?;
+            if left.by_ref().take(BLOCK as u64).read_to_end(&mut bytes).map_err(fail)? == 0 {
+                break;
+            }
+        }
         if about.is_file() {
             opened.compare(Stamp::new(&file.metadata().map_err(fail)?), &place)?;
         }

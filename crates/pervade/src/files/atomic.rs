@@ -51,6 +51,11 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if is_stream(&target) {
         return Ok(());
     }
+    // A name that is too long is one only when the file gets it.
+    match fs::symlink_metadata(&target) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
+        _ => {}
+    }
     temporary_in(&folder_of(&target), &target).map(drop).map_err(fail)
 }
 
@@ -89,9 +94,12 @@ pub(crate) fn temporary_names(target: &Path) -> (String, &'static str) {
 /// A private file of this process; its guard has it removed if the process must end at once.
 fn temporary_in(folder: &Path, target: &Path) -> io::Result<(NamedTempFile, Pending)> {
     let (prefix, suffix) = temporary_names(target);
-    let file = tempfile::Builder::new().prefix(&prefix).suffix(suffix).tempfile_in(folder).map_err(plain)?;
-    let pending = Pending::new(file.path());
-    Ok((file, pending))
+    Pending::create(|| {
+        let file =
+            tempfile::Builder::new().prefix(&prefix).suffix(suffix).tempfile_in(folder).map_err(plain)?;
+        let path = file.path().to_path_buf();
+        Ok((file, path))
+    })
 }
 
 /// The system's own words, without the name of a temporary file that nobody asked for.
@@ -134,6 +142,10 @@ fn set_permissions(_file: &File, _target: &Path, _folder: &Path) -> io::Result<(
 fn new_file_mode(folder: &Path) -> io::Result<u32> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let anyone = fs::Permissions::from_mode(0o666);
-    let empty = tempfile::Builder::new().prefix(".pervade-").permissions(anyone).tempfile_in(folder)?;
+    let (empty, _pending) = Pending::create(|| {
+        let file = tempfile::Builder::new().prefix(".pervade-").permissions(anyone).tempfile_in(folder)?;
+        let path = file.path().to_path_buf();
+        Ok::<_, io::Error>((file, path))
+    })?;
     Ok(empty.as_file().metadata()?.mode() & 0o666)
 }

@@ -30,23 +30,38 @@ impl Lock {
     pub fn take(target: &Path, holder: &str) -> Result<Option<Self>> {
         let fail = |e| Error::io("lock", target, e);
         let path = lock_path(&resolve(target).map_err(fail)?);
-        loop {
-            let mut file = open(&path).map_err(fail)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(held(target, &mut file)),
-                Err(TryLockError::Error(_)) => return Ok(None),
+        let taken = Pending::create(|| {
+            loop {
+                let mut file = open(&path).map_err(|e| Refused::Error(fail(e)))?;
+                match file.try_lock() {
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => return Err(Refused::Error(held(target, &mut file))),
+                    Err(TryLockError::Error(_)) => return Err(Refused::Unknown),
+                }
+                // Whoever held it before may have removed the file between our opening and locking it.
+                if is_same(&file, &path) {
+                    return Ok((file, path.clone()));
+                }
             }
-            // Whoever held it before may have removed the file between our opening and locking it.
-            if !is_same(&file, &path) {
-                continue;
+        });
+        match taken {
+            Ok((mut file, pending)) => {
+                // A full disk must not keep a run from locking: the text is for people only.
+                let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
+                Ok(Some(Self { path, _pending: pending, _file: file }))
             }
-            let pending = Pending::new(&path);
-            // A full disk must not keep a run from locking: the text is for people only.
-            let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
-            return Ok(Some(Self { path, _pending: pending, _file: file }));
+            Err(Refused::Unknown) => Ok(None),
+            Err(Refused::Error(error)) => Err(error),
         }
     }
+}
+
+/// Why there is no lock.
+enum Refused {
+    /// The file system has none.
+    Unknown,
+    /// Another run holds it, or it cannot be made.
+    Error(Error),
 }
 
 impl Drop for Lock {

@@ -11,4 +11,4 @@ pub use atomic::{check_writable, create, write_atomically};
 pub use links::resolve;
 pub(crate) use links::{close_to_others, is_private, make_private_folder};
 pub use lock::Lock;
-pub use pending::remove_pending;
+pub use pending::{remove_pending, try_remove_pending};

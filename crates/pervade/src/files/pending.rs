@@ -1,31 +1,56 @@
 //! Temporary files and lock files of this process, so that a process that must end at once can remove them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+type Files = BTreeSet<PathBuf>;
+
+fn pending() -> MutexGuard<'static, Files> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A file that must not stay behind; forgotten when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Pending(PathBuf);
 
 impl Pending {
-    pub(super) fn new(path: &Path) -> Self {
-        PENDING.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_path_buf());
-        Self(path.to_path_buf())
+    /// Makes a file and notes it. Nothing comes between the two: a file that [`remove_pending`] does not find is none.
+    pub(super) fn create<T, E>(make: impl FnOnce() -> Result<(T, PathBuf), E>) -> Result<(T, Self), E> {
+        let mut files = pending();
+        let (made, path) = make()?;
+        files.insert(path.clone());
+        Ok((made, Self(path)))
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        PENDING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        pending().remove(&self.0);
     }
 }
 
-/// Removes the temporary files and lock files of this process. Only for a process that is about to exit.
+/// Removes the temporary files and lock files of this process, which is about to exit: from now on none can be made.
 pub fn remove_pending() {
-    for path in std::mem::take(&mut *PENDING.lock().unwrap_or_else(PoisonError::into_inner)) {
+    let files = pending();
+    remove(&files);
+    // Never released: another thread that would make a file waits for the end.
+    std::mem::forget(files);
+}
+
+/// The same for a process without memory: nothing is allocated, and nothing is waited for.
+pub fn try_remove_pending() {
+    match PENDING.try_lock() {
+        Ok(files) => remove(&files),
+        Err(TryLockError::Poisoned(files)) => remove(files.get_ref()),
+        Err(TryLockError::WouldBlock) => {}
+    }
+}
+
+fn remove(files: &Files) {
+    for path in files {
         let _ = std::fs::remove_file(path);
     }
 }
