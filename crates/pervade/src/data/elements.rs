@@ -348,3 +348,37 @@ fn gather<T: Clone>(from: &[T], shape: &[usize], strides: &[usize]) -> Vec<T> {
     walk(from, shape, strides, 0, &mut out);
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(integers: Integers) -> Values<'static> {
+        Items::Integers(integers).into_values("test").unwrap()
+    }
+
+    #[test]
+    fn whole_numbers_are_kept_exactly_in_the_narrowest_float() {
+        assert!(matches!(of(Integers::I8(vec![-128, 127])), Values::F32(v) if v[..] == [-128.0, 127.0]));
+        assert!(matches!(of(Integers::U16(vec![65535])), Values::F32(v) if v[..] == [65535.0]));
+        assert!(matches!(of(Integers::I32(vec![1 << 24])), Values::F32(v) if v[..] == [16777216.0]));
+        let odd = (1 << 24) + 1;
+        assert!(matches!(of(Integers::I32(vec![odd])), Values::F64(v) if v[..] == [f64::from(odd)]));
+        assert!(matches!(of(Integers::I64(vec![i64::MAX])), Values::F64(_)));
+    }
+
+    /// Columns of whole numbers beside columns of fractions: the fractions were cut off.
+    #[test]
+    fn fractions_beside_whole_numbers_stay() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/readers/free_lists.parquet");
+        let table = crate::data::read(path.as_ref(), &crate::data::ReadOptions::default()).unwrap();
+        let mut row = [0.0; 5];
+        table.data.row_into(0, &mut row);
+        assert_eq!(row, [0.001, 0.299, -0.274, -0.891, 3.0]);
+        assert!(
+            matches!(whole_numbers(vec![0.5, 3.0], "test").unwrap(), Values::F32(v) if v[..] == [0.5, 3.0])
+        );
+        let large = (1u64 << 63) as f64;
+        assert!(matches!(whole_numbers(vec![large], "test").unwrap(), Values::F64(v) if v[..] == [large]));
+    }
+}

@@ -1,10 +1,14 @@
 //! The exact k-nearest-neighbour graph.
 
 use crate::compute::Device;
+use crate::memory::{Need, product, require};
 use crate::parallel::Ask;
 use crate::rows::{check_latents, check_magnitude, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
+
+/// Rows that a search compares at once, at most.
+const VECTOR: usize = 16;
 
 /// How to build a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,11 @@ impl Graph {
         options: &GraphOptions,
         key: Key,
     ) -> Result<Self> {
+        // The latents of the nodes twice, once in whole vectors, and the neighbours as they are found and as they are kept.
+        let nodes = (latents.len() / n_latent.max(1)).min(options.max_rows).next_multiple_of(VECTOR);
+        let need = Need::of("the rows", product(&[2, nodes, n_latent, size_of::<f32>()]))
+            .and("neighbours", product(&[3, nodes, options.neighbours.min(nodes), size_of::<u32>()]));
+        require("the neighbour graph", &need, "give fewer rows or columns")?;
         Self::build_asking(device, latents, n_latent, options, key, &mut || Ok(()))
     }
 
