@@ -1,5 +1,7 @@
 //! What every target does with its bytes: read them in each way there is; only a crash counts.
 
+pub mod seeds;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +73,8 @@ fn read_config(bytes: &[u8]) {
 /// A folder of two pictures, one of which is the bytes.
 fn read_images(bytes: &[u8]) {
     // 2 x 2 grey pixels.
-    const GOOD: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x02\x00\x00\x00\x02\x08\x00\x00\
+    const GOOD: &[u8] =
+        b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x02\x00\x00\x00\x02\x08\x00\x00\
         \x00\x00W\xddR\xf8\x00\x00\x00\x0eIDATx\x9cc`\x08`X\xf0\x01\x00\x03v\x01\xe1=[$\xb8\x00\
         \x00\x00\x00IEND\xaeB`\x82";
     let root = scratch("images");

@@ -1,4 +1,5 @@
-//! The fuzzer: libFuzzer calls the target that the environment variable PERVADE_FUZZ names.
+//! The fuzzer: libFuzzer calls the target that the environment variable PERVADE_FUZZ names. With PERVADE_SEEDS it only
+//! writes seeds to the folder given there.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -9,6 +10,10 @@ use pervade_fuzz::{TARGETS, Target};
 static TARGET: OnceLock<Target> = OnceLock::new();
 
 fn chosen() -> Target {
+    if let Some(corpus) = std::env::var_os("PERVADE_SEEDS") {
+        pervade_fuzz::seeds::write(corpus.as_ref());
+        std::process::exit(0);
+    }
     let name = std::env::var("PERVADE_FUZZ").unwrap_or_default();
     let found = TARGETS.iter().find(|(target, _)| *target == name);
     let Some((_, target)) = found else {

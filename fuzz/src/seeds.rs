@@ -1,7 +1,7 @@
-//! Writes a model and the checkpoints of a small run, from which the fuzzer starts: `seeds CORPUS`.
+//! A model and the checkpoints of a small run, from which the fuzzer starts.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use pervade::compute::Cpu;
 use pervade::fit::fit;
@@ -18,8 +18,8 @@ impl Observer for StopAfter {
     }
 }
 
-fn main() {
-    let corpus = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
+/// Writes them to the folders `model` and `checkpoint` in `corpus`.
+pub fn write(corpus: &Path) {
     let (data, folder) = (probe_data().unwrap(), corpus.join("run"));
     for target in ["model", "checkpoint"] {
         fs::create_dir_all(corpus.join(target)).unwrap();
