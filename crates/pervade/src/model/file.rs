@@ -62,15 +62,16 @@ impl Vade {
                 .with_hint("copy or download it again from where it was intact, or fit the model again")
         };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| not_ours(e.to_string()))?;
+        let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
+        let json =
+            entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
+        // A newer format first: its checksum may be another one.
+        check_format(path, json)?;
         let checksum = match Seal::of(bytes) {
             Seal::Intact(checksum) => Some(checksum),
             Seal::Absent => None,
             Seal::Broken => return Err(damaged()),
         };
-        let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
-        let json =
-            entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
-        check_format(path, json)?;
         let metadata: Metadata =
             serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
         if metadata.checksum != checksum {

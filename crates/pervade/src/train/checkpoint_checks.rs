@@ -2,6 +2,7 @@
 //! somebody edited, or that a program with a mistake wrote; it must end in an error, never in a panic or in a model
 //! that cannot be read.
 
+use super::joint::is_scored;
 use super::observer::Stage;
 use super::pretrain::named_phases;
 use super::run::{Best, Run, StartGroups, State};
@@ -28,7 +29,7 @@ pub(super) fn check_finished<D: Device>(run: &Run<'_, D>, restart: usize, finish
     check_pretrain(run, record, usize::MAX, 0)?;
     check_joint(record, run.settings.epochs)?;
     check_likelihood(run, finished.likelihood)?;
-    check_kept(run, record, &finished.groups)
+    check_kept(run, record, &finished.groups, 0)
 }
 
 /// A pack in training, after `n_finished` restarts.
@@ -107,7 +108,7 @@ fn check_state<D: Device>(run: &Run<'_, D>, state: &State, last_epoch: usize) ->
     }
     state.starts.iter().try_for_each(|start| check_start(run, start))?;
     let best = state.records.iter().zip(&state.best);
-    best.into_iter().try_for_each(|(record, best)| check_best(run, record, best))
+    best.into_iter().try_for_each(|(record, best)| check_best(run, record, best, usize::from(state.unscored)))
 }
 
 /// A stop in the middle of an epoch, or while a state was scored.
@@ -143,12 +144,24 @@ fn check_pretrain<D: Device>(
     ensure(entries.next().is_none(), EPOCHS)
 }
 
-/// The epochs of joint training, and the states that were scored meanwhile.
+/// Every epoch of joint training so far.
 fn check_joint(record: &RestartRecord, epochs: usize) -> Checked {
-    ensure(record.joint.iter().map(|entry| entry.epoch).eq(1..=epochs), EPOCHS)?;
-    let rising = record.states.is_sorted_by_key(|state| state.epoch);
-    let last = record.states.last().map_or(0, |state| state.epoch);
-    ensure(rising && last <= epochs, EPOCHS)
+    ensure(record.joint.iter().map(|entry| entry.epoch).eq(1..=epochs), EPOCHS)
+}
+
+/// The states that were scored up to now: the start, the end of the trial if there are several, and some epochs after it.
+/// `unscored` is 1 where the last of them was being scored when the run was stopped, else 0.
+fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord, unscored: usize) -> Checked {
+    let trial = (run.settings.settings.starts > 1).then(|| trial_epochs(run));
+    let in_trial = trial.is_some() && record.starts.is_empty();
+    let after =
+        trial.unwrap_or(0) + 1..=if in_trial { 0 } else { record.joint.len().saturating_sub(unscored) };
+    let scored = after.filter(|&epoch| is_scored(epoch, run.settings.epochs));
+    let expected = [0].into_iter().chain(trial.filter(|_| !in_trial)).chain(scored);
+    ensure(
+        record.states.iter().map(|state| state.epoch).eq(expected),
+        "its states are not those of its epochs",
+    )
 }
 
 /// The same family as the run's, with a variance that a model may have.
@@ -171,13 +184,19 @@ fn check_start<D: Device>(run: &Run<'_, D>, start: &StartGroups) -> Checked {
     )
 }
 
-fn check_best<D: Device>(run: &Run<'_, D>, record: &RestartRecord, best: &Best) -> Checked {
+fn check_best<D: Device>(run: &Run<'_, D>, record: &RestartRecord, best: &Best, unscored: usize) -> Checked {
     ensure(best.state == record.kept, "its best state is not the one that it keeps")?;
-    check_kept(run, record, &best.groups)
+    check_kept(run, record, &best.groups, unscored)
 }
 
 /// The state that is kept and the clusters of its components.
-fn check_kept<D: Device>(run: &Run<'_, D>, record: &RestartRecord, groups: &[u32]) -> Checked {
+fn check_kept<D: Device>(
+    run: &Run<'_, D>,
+    record: &RestartRecord,
+    groups: &[u32],
+    unscored: usize,
+) -> Checked {
+    check_states(run, record, unscored)?;
     let state = record.states.get(record.kept).ok_or("its best state is not one that was scored")?;
     let holds = groups.len() == run.settings.n_components && state.clusters <= groups.len();
     ensure(holds && fills(groups, state.clusters) && state.live_clusters <= state.clusters, GROUPS)
