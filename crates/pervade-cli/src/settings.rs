@@ -195,7 +195,7 @@ fn read_config(path: &Path) -> Result<Map<String, Value>> {
 fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
     match value {
         toml::Value::Float(x) if !x.is_finite() => {
-            Err(Error::data(path.display(), format!("key `{key}` is {x}, must be a finite number")))
+            Err(Error::data(path.display(), format!("key `{key}` is {value}, must be a finite number")))
         }
         toml::Value::Array(items) => items.iter().try_for_each(|item| check_finite(path, key, item)),
         _ => Ok(()),

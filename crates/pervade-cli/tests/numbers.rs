@@ -74,7 +74,7 @@ fn files_of_settings_have_the_same_limits() {
     }
     place.write("run.toml", "clusters = 2\nhidden = [4, nan]\n");
     let ran = place.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
-    assert_refused(&ran, &["hidden", "NaN"]);
+    assert_refused(&ran, &["hidden", "nan"]);
     assert_eq!(place.files(), ["run.toml", "t.csv"]);
 }
 

@@ -2,6 +2,7 @@
 //! somebody edited, or that a program with a mistake wrote; it must end in an error, never in a panic or in a model
 //! that cannot be read.
 
+use super::joint::is_scored;
 use super::observer::Stage;
 use super::pretrain::named_phases;
 use super::run::{Best, Run, StartGroups, State};
@@ -129,12 +130,22 @@ fn check_pretrain<D: Device>(
     ensure(entries.next().is_none(), EPOCHS)
 }
 
-/// The epochs of joint training, and the states that were scored meanwhile.
+/// Every epoch of joint training so far.
 fn check_joint(record: &RestartRecord, epochs: usize) -> Checked {
-    ensure(record.joint.iter().map(|entry| entry.epoch).eq(1..=epochs), EPOCHS)?;
-    let rising = record.states.is_sorted_by_key(|state| state.epoch);
-    let last = record.states.last().map_or(0, |state| state.epoch);
-    ensure(rising && last <= epochs, EPOCHS)
+    ensure(record.joint.iter().map(|entry| entry.epoch).eq(1..=epochs), EPOCHS)
+}
+
+/// The states that were scored up to now: the start, the end of the trial if there are several, and some epochs after it.
+fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Checked {
+    let trial = (run.settings.settings.starts > 1).then(|| trial_epochs(run));
+    let in_trial = trial.is_some() && record.starts.is_empty();
+    let after = trial.unwrap_or(0) + 1..=if in_trial { 0 } else { record.joint.len() };
+    let scored = after.filter(|&epoch| is_scored(epoch, run.settings.epochs));
+    let expected = [0].into_iter().chain(trial.filter(|_| !in_trial)).chain(scored);
+    ensure(
+        record.states.iter().map(|state| state.epoch).eq(expected),
+        "its states are not those of its epochs",
+    )
 }
 
 /// The same family as the run's, with a variance that a model may have.
@@ -164,6 +175,7 @@ fn check_best<D: Device>(run: &Run<'_, D>, record: &RestartRecord, best: &Best) 
 
 /// The state that is kept and the clusters of its components.
 fn check_kept<D: Device>(run: &Run<'_, D>, record: &RestartRecord, groups: &[u32]) -> Checked {
+    check_states(run, record)?;
     let state = record.states.get(record.kept).ok_or("its best state is not one that was scored")?;
     let holds = groups.len() == run.settings.n_components && state.clusters <= groups.len();
     ensure(holds && fills(groups, state.clusters) && state.live_clusters <= state.clusters, GROUPS)

@@ -90,7 +90,7 @@ pub fn maximise_elbo<D: Device>(
 }
 
 /// The last epoch, and others evenly before it.
-fn is_scored(epoch: usize, epochs: usize) -> bool {
+pub(super) fn is_scored(epoch: usize, epochs: usize) -> bool {
     let place = |e: usize| e * (SCORED_STATES - 1) / epochs;
     epoch == epochs || place(epoch) != place(epoch - 1)
 }
