@@ -65,13 +65,15 @@ impl Vade {
         let entry = header.metadata().as_ref().and_then(|m| m.get("pervade"));
         let json =
             entry.ok_or_else(|| not_ours("it is a safetensors file without pervade's metadata".into()))?;
-        // A newer format first: its checksum may be another one.
-        check_format(path, json)?;
         let checksum = match Seal::of(bytes) {
             Seal::Intact(checksum) => Some(checksum),
             Seal::Absent => None,
-            Seal::Broken => return Err(damaged()),
+            // Another format may have another checksum.
+            Seal::Broken => return Err(other_format(path, json).unwrap_or_else(damaged)),
         };
+        if let Some(error) = other_format(path, json) {
+            return Err(error);
+        }
         let metadata: Metadata =
             serde_json::from_str(json).map_err(|e| not_ours(format!("metadata: {e}")))?;
         if metadata.checksum != checksum {
@@ -126,19 +128,18 @@ pub(crate) fn fills(groups: &[u32], n_clusters: usize) -> bool {
     inside && seen.iter().all(|&there| there)
 }
 
-/// A newer format is refused before its metadata is read: its fields may mean something else.
-fn check_format(path: &Path, json: &str) -> Result<()> {
-    let value: serde_json::Value = serde_json::from_str(json)
-        .map_err(|e| Error::model(path.display(), format!("not a pervade model: {e}")))?;
-    match value.get("format").and_then(|f| f.as_str()) {
-        Some(FORMAT) => Ok(()),
-        Some(other) if other.starts_with(FAMILY) => Err(Error::model(
-            path.display(),
-            format!("its format is `{other}`, this program reads `{FORMAT}`"),
-        )
-        .with_hint("it was written by another version of pervade: update pervade")),
-        other => Err(Error::model(path.display(), format!("not a pervade model: its format is {other:?}"))),
+/// The error for a newer format, which comes before its metadata is read: its fields may mean something else.
+fn other_format(path: &Path, json: &str) -> Option<Error> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    let format = value.get("format")?.as_str().filter(|format| *format != FORMAT)?;
+    if !format.starts_with(FAMILY) {
+        return Some(Error::model(path.display(), format!("not a pervade model: its format is `{format}`")));
     }
+    let problem = format!("its format is `{format}`, this program reads `{FORMAT}`");
+    Some(
+        Error::model(path.display(), problem)
+            .with_hint("it was written by another version of pervade: update pervade"),
+    )
 }
 
 fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
