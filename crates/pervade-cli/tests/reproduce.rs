@@ -218,7 +218,7 @@ fn figures_are_made_once_and_drawn_from_their_records() {
     for figure in figures {
         let what = format!("figure-{figure}");
         let ran = place.run(&[&reproduce(&what, &quick)[..], &["-q", "--json"]].concat()).done();
-        assert_eq!(ran.json()[0]["made"], what, "{}", ran.stdout);
+        assert_eq!(ran.json()["made"][0]["made"], what, "{}", ran.stdout);
         let (width, height, inked) = png(&place, &format!("repro/figures/{figure}.png"));
         assert!(width >= 500 && height >= 500 && inked > 2_000, "{figure}: {width} x {height}, {inked}");
         assert_well_formed(&text(&place, &format!("repro/figures/{figure}.svg")));

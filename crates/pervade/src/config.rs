@@ -456,7 +456,7 @@ fn check_given(key: &str, value: &Value) -> Result<()> {
                 return Ok(());
             }
             let must = format!("must be 0, or between {:e} and {:e} in size", f32::from_bits(1), f32::MAX);
-            Err(Error::setting(key, value, must))
+            Err(Error::setting(key, format!("{given:e}"), must))
         }
         _ => Ok(()),
     }

@@ -186,7 +186,7 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
     }
     failed?;
     if console.json {
-        console.result(&done, "")?;
+        console.result(&json!({"made": done}), "")?;
     }
     Ok(Outcome::Done)
 }

@@ -216,6 +216,6 @@ pub(super) fn list(
         lines.push(json!({"figure": figure.name(), "record": begun}));
         text.push(format!("figure-{}  {}", figure.name(), if begun { "has a record" } else { "to be made" }));
     }
-    console.result(&lines, &text.join("\n"))?;
+    console.result(&json!({"rows": lines}), &text.join("\n"))?;
     Ok(Outcome::Done)
 }
