@@ -1,6 +1,8 @@
 """One case: a folder of its own, the commands that run in it, and what must hold after each of them."""
 
+import ast
 import json
+import math
 import os
 import random
 import re
@@ -255,12 +257,9 @@ def broken(path, partial_log=False):
     try:
         if kind == ".npy":
             start = 10 + struct.unpack("<H", data[8:10])[0]
-            header = data[10:start].decode()
-            shape = [int(n) for n in re.search(r"\(([\d, ]*)\)", header)[1].split(",") if n.strip()]
-            size = int(re.search(r"descr': '[<|]\w(\d+)'", header)[1])
-            for n in shape:
-                size *= n
-            return None if len(data) == start + size else f"{len(data)} bytes for {header.strip()}"
+            header = ast.literal_eval(data[10:start].decode().strip())
+            size = math.prod(header["shape"]) * item_bytes(header["descr"])
+            return None if len(data) == start + size else f"{len(data)} bytes for {header}"
         if kind == ".csv":
             rows = data.split(b"\n")
             widths = {row.count(b",") for row in rows[:-1]} if b'"' not in data else {0}
@@ -276,9 +275,16 @@ def broken(path, partial_log=False):
             return None if data[:4] == b"\x89PNG" and data[-8:-4] == b"IEND" else "no PNG file"
         if kind in (".pervade", ".safetensors"):
             return broken_tensors(data)
-    except (ValueError, TypeError, struct.error) as e:
+    except (ValueError, TypeError, KeyError, SyntaxError, struct.error) as e:
         return f"{type(e).__name__} {e}"
     return None
+
+
+def item_bytes(kind):
+    """Bytes of an element of a `.npy` file: one number, or a record of several."""
+    if isinstance(kind, str):
+        return int(kind[2:])
+    return sum(item_bytes(field[1]) * math.prod(field[2] if len(field) > 2 else ()) for field in kind)
 
 
 def broken_tensors(data):

@@ -308,6 +308,8 @@ def extreme_rows(case):
     case.put("m.pervade", case.lab.named)
     command = rng.choice(["assign", "embed", "reconstruct", "score"])
     ran = case.run(command, "m.pervade", "t.csv", *(["--probabilities"] if command == "assign" else []), *CPU)
-    if ran.status == 0 and (b"nan" in ran.stdout.lower() or b"inf" in ran.stdout.lower()):
+    # The ELBO of a row that is out of all proportion is rightly minus infinity.
+    shown = ran.stdout.lower().replace(b"-inf", b"") if command == "score" else ran.stdout.lower()
+    if ran.status == 0 and (b"nan" in shown or b"inf" in shown):
         if not (b"warning" in ran.stderr or b"finite" in ran.stderr or b"NaN" in ran.stderr):
             case.fail("silent NaN", f"`{command}` gives NaN or infinity without a word: {ran.stdout[-80:]!r}")
