@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pervade::compute::Cpu;
-use pervade::fit::fit;
+use pervade::fit;
 use pervade::train::checkpoint::{Checkpoints, probe_data, probe_settings};
 use pervade::train::{Control, Event, Observer};
 

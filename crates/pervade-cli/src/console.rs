@@ -8,7 +8,7 @@ use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::args::Common;
-use crate::interrupt;
+use crate::{interrupt, out_of_memory};
 
 /// Where a command speaks.
 pub(crate) struct Console {
@@ -21,6 +21,9 @@ pub(crate) struct Console {
 impl Console {
     /// As the flags say.
     pub(crate) fn new(common: &Common) -> Self {
+        if common.json {
+            out_of_memory::in_json();
+        }
         Self { json: common.json, quiet: common.quiet }
     }
 

@@ -13,6 +13,14 @@ static LIMIT: OnceLock<String> = OnceLock::new();
 /// Whether a thread is ending the process: one line is enough.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// Whether one JSON object is wanted on stdout.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// The last line is a JSON object, too.
+pub(crate) fn in_json() {
+    JSON.store(true, Ordering::SeqCst);
+}
+
 /// Called once, before threads start: notes the limit that a failed allocation will be blamed on.
 pub fn prepare() {
     if memory::is_address_space_limited() {
@@ -29,14 +37,23 @@ pub fn end(bytes: usize) -> ! {
         std::thread::sleep(Duration::from_secs(1));
         std::process::exit(i32::from(crate::COULD_NOT_RUN));
     }
-    let mut line = [0; 256];
-    let mut rest = &mut line[..];
-    let _ = match LIMIT.get() {
-        Some(limit) => writeln!(rest, "error: out of memory: {bytes} bytes more exceed {limit}"),
-        None => writeln!(rest, "error: out of memory: {bytes} bytes more are not available"),
-    };
-    let left = rest.len();
-    let _ = std::io::stderr().write_all(&line[..line.len() - left]);
+    let limit = LIMIT.get().map_or("what is available", String::as_str);
+    write(&mut std::io::stderr(), format_args!("error: out of memory: {bytes} bytes more exceed {limit}\n"));
+    if JSON.load(Ordering::SeqCst) {
+        let object = format_args!(
+            "{{\"error\":\"out of memory: {bytes} bytes more exceed {limit}\",\"hint\":null}}\n"
+        );
+        write(&mut std::io::stdout(), object);
+    }
     pervade::files::try_remove_pending();
     std::process::exit(i32::from(crate::COULD_NOT_RUN))
+}
+
+/// Writes a line from a buffer on the stack.
+fn write(to: &mut impl Write, text: std::fmt::Arguments<'_>) {
+    let mut line = [0; 256];
+    let mut rest = &mut line[..];
+    let _ = rest.write_fmt(text);
+    let left = rest.len();
+    let _ = to.write_all(&line[..line.len() - left]).and_then(|()| to.flush());
 }

@@ -56,7 +56,7 @@ impl LabelScores {
 }
 
 /// `fit --json`.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub(crate) struct FitReport<'f> {
     pub(crate) model: String,
     pub(crate) rows: usize,
@@ -78,7 +78,7 @@ pub(crate) struct FitReport<'f> {
 }
 
 /// One restart of it.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 struct RestartReport<'f> {
     restart: usize,
     elbo: Option<f64>,

@@ -82,10 +82,11 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
-    console.result(&report, "")?;
+    // Before the result: what fails here must not come after it.
     if let Some(path) = &args.record {
-        write_record(path, &args.data, typed, common, &device, report, &fit)?;
+        write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
     }
+    console.result(&report, "")?;
     Ok(Outcome::Done)
 }
 
