@@ -16,6 +16,7 @@ mod npy;
 mod npz;
 mod options;
 mod parquet;
+mod parquet_footer;
 mod prepare;
 mod rcv1;
 mod read;

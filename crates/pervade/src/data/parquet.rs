@@ -11,6 +11,7 @@ use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::parquet_footer::is_lying;
 use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
@@ -54,6 +55,9 @@ fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
 }
 
 fn open(bytes: Vec<u8>, place: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
+    if is_lying(&bytes) {
+        return Err(damaged(place, &"a list in its footer claims more elements than there is room for"));
+    }
     let builder =
         ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).map_err(|e| damaged(place, &e))?;
     let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
