@@ -241,7 +241,7 @@ fn every_flipped_bit_of_a_checkpoint_is_refused() {
 fn pointers(value: &Value, here: String, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| pointers(value, format!("{here}/{key}"), found))
+            map.iter().for_each(|(key, value)| pointers(value, format!("{here}/{key}"), found));
         }
         Value::Array(list) => {
             list.iter().enumerate().for_each(|(i, value)| pointers(value, format!("{here}/{i}"), found));
