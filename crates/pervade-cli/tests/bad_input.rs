@@ -177,6 +177,7 @@ fn models_that_are_none_are_refused() {
     let at = model.windows(15).position(|bytes| bytes == b"pervade-model-1").unwrap();
     let mut newer = model.clone();
     newer[at..at + 15].copy_from_slice(b"pervade-model-9");
+    pervade::model::reseal(&mut newer);
     place.write("newer.pervade", newer);
     place.write("cut.pervade", &model[..model.len() / 2]);
     place.write("empty.pervade", "");

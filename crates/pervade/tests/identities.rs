@@ -71,6 +71,12 @@ fn probabilities_sum_to_one_for_any_row() {
     let cpu = Cpu::new();
     for scale in [1.0, 1e4, 1e8, 1e20, 3e37] {
         let far = dataset(random(50 * COLUMNS, 3).iter().map(|x| x * scale).collect());
+        if scale == 3e37 {
+            // Sums in the networks may overflow, and the answer would be that of another row.
+            let error = model().assign(&cpu, &far).map(drop).unwrap_err().to_string();
+            assert!(error.contains("is beyond what the model can compute"), "{error}");
+            continue;
+        }
         let found = model().assign(&cpu, &far).unwrap();
         assert_probabilities(&found.probabilities, 3, &format!("rows of size {scale:e}"));
         assert!(found.clusters.iter().all(|&c| c < 3));

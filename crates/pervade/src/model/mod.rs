@@ -2,6 +2,7 @@
 
 mod columns;
 mod file;
+mod limits;
 pub(crate) mod seal;
 pub(crate) mod tensors;
 mod usage;

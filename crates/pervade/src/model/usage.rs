@@ -37,6 +37,8 @@ impl Vade {
     /// The cluster of each row: argmax of q(c|x) at the latent mean. Columns are [matched](Vade::matched) by name here
     /// and below.
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
+        let data = &*self.matched(data)?;
+        self.check_magnitude(data, false)?;
         self.assign_visiting(device, data, |pass| self.check_latents(data, pass))
     }
 
@@ -78,6 +80,7 @@ impl Vade {
         let j = self.n_latents();
         self.require_memory(device, "embedding the rows", data.n_rows(), j, false)?;
         let data = &*self.matched(data)?;
+        self.check_magnitude(data, false)?;
         let mut latents = Vec::with_capacity(data.n_rows() * j);
         self.for_each_block(device, data, Gamma::Sampled, |pass| {
             self.check_latents(data, &pass)?;
@@ -134,10 +137,11 @@ impl Vade {
         let columns = self.n_latents() + self.n_columns();
         self.require_memory(device, "reconstructing the rows", data.n_rows(), columns, true)?;
         let data = &*self.matched(data)?;
+        self.check_magnitude(data, true)?;
         let latents = self.embed(device, data)?;
         let rows = self.decode(device, &latents)?;
         match rows.iter().position(|x| !x.is_finite()) {
-            Some(bad) => Err(self.too_far(data, bad / self.n_columns(), "its reconstruction")),
+            Some(bad) => Err(self.too_large(data, bad / self.n_columns())),
             None => Ok(rows),
         }
     }
@@ -147,26 +151,9 @@ impl Vade {
         let j = self.n_latents();
         let bad = |head: &[f32]| head[..j].iter().any(|z| !z.is_finite());
         match pass.heads.chunks_exact(2 * j).position(bad) {
-            Some(i) => Err(self.too_far(data, pass.first + i, "its latent mean")),
+            Some(i) => Err(self.too_large(data, pass.first + i)),
             None => Ok(()),
         }
-    }
-
-    /// The error for row `i`, so far from the rows of the fit that arithmetic overflows.
-    fn too_far(&self, data: &Dataset, i: usize, what: &str) -> Error {
-        let mut row = vec![0.0; data.n_columns()];
-        data.row_into(i, &mut row);
-        let column = (1..row.len()).fold(0, |most, j| if row[j].abs() > row[most].abs() { j } else { most });
-        let names = data.column_names().or(self.column_names());
-        let name = names.map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
-        let problem = format!(
-            "row {} is beyond what the model can compute: {what} is not finite; \
-             the largest value is {:e} in column {name} (counted from 0)",
-            data.row_number(i),
-            row[column]
-        );
-        Error::data(data.source(), problem)
-            .with_hint("correct or remove the row; `pervade score` gives such rows minus infinity")
     }
 
     /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
