@@ -66,7 +66,7 @@ fn files_of_settings_have_the_same_limits() {
     for flag in SINGLE {
         let key = flag.replace('-', "_");
         for (value, told) in
-            [("nan", "nan"), ("+inf", "inf"), ("-inf", "-inf"), ("1e39", "1e+39"), ("1e-60", "1e-60")]
+            [("nan", "nan"), ("+inf", "inf"), ("-inf", "-inf"), ("1e39", "1e39"), ("1e-60", "1e-60")]
         {
             place.write("run.toml", format!("clusters = 2\n{key} = {value}\n"));
             let ran =
