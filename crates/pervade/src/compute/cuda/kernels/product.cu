@@ -195,8 +195,10 @@ struct Tile {
                 x.store(tile + at);
             }
         }
-        // A block's tile stays until it was read.
+        // A block's tile stays until it was read. The epilogue's threads read what others of their block added up, and
+        // meeting the cluster does not order that.
         meet_cluster();
+        __syncthreads();
     }
 
     // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked for
