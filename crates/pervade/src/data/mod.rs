@@ -16,7 +16,7 @@ mod npy;
 mod npz;
 mod options;
 mod parquet;
-mod parquet_footer;
+mod parquet_claims;
 mod prepare;
 mod rcv1;
 mod read;

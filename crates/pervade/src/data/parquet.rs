@@ -11,7 +11,7 @@ use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use super::parquet_footer::is_lying;
+use super::parquet_claims::{a_page_lies, footer_lies};
 use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
@@ -55,11 +55,14 @@ fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
 }
 
 fn open(bytes: Vec<u8>, place: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
-    if is_lying(&bytes) {
+    if footer_lies(&bytes) {
         return Err(damaged(place, &"a list in its footer claims more elements than there is room for"));
     }
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).map_err(|e| damaged(place, &e))?;
+    let bytes = Bytes::from(bytes);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(place, &e))?;
+    if a_page_lies(&bytes, builder.metadata()) {
+        return Err(damaged(place, &"a page claims to hold more than it can"));
+    }
     let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
     let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(place, &e))?;
     Ok((fields, batches))

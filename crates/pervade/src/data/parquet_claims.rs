@@ -1,0 +1,286 @@
+//! A look at what a Parquet file claims of itself before its decoder sees it. Footer and page headers are written in
+//! Thrift's compact protocol. The decoder believes the counts in them: a damaged kilobyte keeps it busy for seconds, or
+//! makes it ask for gigabytes.
+
+use parquet::basic::Type;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+/// Bytes at the end of the file: the length of the footer, and `PAR1`.
+const TAIL: usize = 8;
+/// Structs inside structs; Parquet's own reach a handful.
+const MOST_DEPTH: usize = 64;
+/// Writers make pages of a megabyte. A page that claims more than this many bytes must also have a share of them in the
+/// file: one in [`MOST_COMPRESSION`].
+const LARGE_PAGE: u64 = 64 << 20;
+const MOST_COMPRESSION: u64 = 1 << 11;
+
+/// Whether a list or map of the footer claims more elements than there are bytes left for them. What is damaged in
+/// another way is for the decoder to say.
+pub(super) fn footer_lies(file: &[u8]) -> bool {
+    let footer = || -> Option<&[u8]> {
+        let end = file.len().checked_sub(TAIL)?;
+        let length = u32::from_le_bytes(file.get(end..end + 4)?.try_into().ok()?) as usize;
+        file.get(end.checked_sub(length)?..end)
+    };
+    footer().is_some_and(|left| matches!(Walk { left }.fields(0), Err(Stop::Lie)))
+}
+
+/// Whether a page claims to hold more than it can.
+pub(super) fn a_page_lies(file: &[u8], metadata: &ParquetMetaData) -> bool {
+    metadata.row_groups().iter().flat_map(|group| group.columns()).any(|column| {
+        pages(file, column).is_some_and(|left| Walk { left }.a_page_lies(least_width(column.column_type())))
+    })
+}
+
+/// The bytes of a column's pages in a group of rows.
+fn pages<'f>(file: &'f [u8], column: &ColumnChunkMetaData) -> Option<&'f [u8]> {
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    let start = usize::try_from(start).ok()?;
+    let length = usize::try_from(column.compressed_size()).ok()?;
+    file.get(start..start.checked_add(length)?.min(file.len()))
+}
+
+/// Bytes that a value of a dictionary takes at the least.
+fn least_width(kind: Type) -> u64 {
+    match kind {
+        Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY => 1,
+        Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+        Type::INT64 | Type::DOUBLE => 8,
+        Type::INT96 => 12,
+    }
+}
+
+/// What a page's header says: its bytes in memory and in the file, and the values of a dictionary.
+#[derive(Default)]
+struct Page {
+    uncompressed: u64,
+    compressed: u64,
+    n_dictionary: u64,
+}
+
+/// Why a walk ended early.
+enum Stop {
+    /// More elements are claimed than can be there.
+    Lie,
+    /// Damaged in another way.
+    Other,
+}
+
+/// The bytes that are left of a footer or of pages.
+struct Walk<'b> {
+    left: &'b [u8],
+}
+
+impl Walk<'_> {
+    fn skip(&mut self, n: usize) -> Result<(), Stop> {
+        self.left = self.left.get(n..).ok_or(Stop::Other)?;
+        Ok(())
+    }
+
+    fn byte(&mut self) -> Result<u8, Stop> {
+        let byte = *self.left.first().ok_or(Stop::Other)?;
+        self.skip(1)?;
+        Ok(byte)
+    }
+
+    fn varint(&mut self) -> Result<u64, Stop> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Stop::Other)
+    }
+
+    /// The next field of a struct, after the one with number `last`: its number and kind; none at the struct's end.
+    fn head(&mut self, last: u64) -> Result<Option<(u64, u8)>, Stop> {
+        let head = self.byte()?;
+        if head == 0 {
+            return Ok(None);
+        }
+        let number = match head >> 4 {
+            0 => self.count()?,
+            step => last.saturating_add(u64::from(step)),
+        };
+        Ok(Some((number, head & 0x0f)))
+    }
+
+    /// A count, of which the decoder takes the lower 32 bits. A negative one is for the decoder to refuse.
+    fn count(&mut self) -> Result<u64, Stop> {
+        let zigzag = self.varint()?;
+        let signed = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        u64::try_from(signed as i32).map_err(|_| Stop::Other)
+    }
+
+    /// The fields of a struct, up to its end.
+    fn fields(&mut self, depth: usize) -> Result<(), Stop> {
+        let mut last = 0;
+        while let Some((number, kind)) = self.head(last)? {
+            last = number;
+            match kind {
+                1 | 2 => {} // a truth value is in the head itself
+                kind => self.value(kind, depth)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Page after page, of which only the headers are read.
+    fn a_page_lies(&mut self, least_width: u64) -> bool {
+        while let Ok(page) = self.page() {
+            let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MOST_COMPRESSION));
+            if large || page.n_dictionary.saturating_mul(least_width) > page.uncompressed {
+                return true;
+            }
+            let skipped =
+                usize::try_from(page.compressed).map_err(|_| Stop::Other).and_then(|n| self.skip(n));
+            if skipped.is_err() {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn page(&mut self) -> Result<Page, Stop> {
+        let mut page = Page::default();
+        let mut last = 0;
+        while let Some((number, kind)) = self.head(last)? {
+            last = number;
+            match (number, kind) {
+                (2, 5) => page.uncompressed = self.count()?,
+                (3, 5) => page.compressed = self.count()?,
+                (7, 12) => page.n_dictionary = self.dictionary()?,
+                (_, 1 | 2) => {}
+                (_, kind) => self.value(kind, 0)?,
+            }
+        }
+        Ok(page)
+    }
+
+    fn dictionary(&mut self) -> Result<u64, Stop> {
+        let (mut n_values, mut last) = (0, 0);
+        while let Some((number, kind)) = self.head(last)? {
+            last = number;
+            match (number, kind) {
+                (1, 5) => n_values = self.count()?,
+                (_, 1 | 2) => {}
+                (_, kind) => self.value(kind, 1)?,
+            }
+        }
+        Ok(n_values)
+    }
+
+    fn value(&mut self, kind: u8, depth: usize) -> Result<(), Stop> {
+        match kind {
+            1..=3 => self.skip(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.skip(8),
+            8 => {
+                let length = self.varint()?;
+                self.skip(usize::try_from(length).map_err(|_| Stop::Other)?)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                self.elements(count, &[head & 0x0f], depth)
+            }
+            11 => {
+                let count = self.varint()?;
+                let kinds = if count > 0 { self.byte()? } else { 0 };
+                self.elements(count, &[kinds >> 4, kinds & 0x0f], depth)
+            }
+            12 if depth < MOST_DEPTH => self.fields(depth + 1),
+            13 => self.skip(16),
+            _ => Err(Stop::Other),
+        }
+    }
+
+    /// Every element takes a byte or more.
+    fn elements(&mut self, count: u64, kinds: &[u8], depth: usize) -> Result<(), Stop> {
+        if count > self.left.len() as u64 {
+            return Err(Stop::Lie);
+        }
+        if depth >= MOST_DEPTH {
+            return Err(Stop::Other);
+        }
+        (0..count).try_for_each(|_| kinds.iter().try_for_each(|&kind| self.value(kind, depth + 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::metadata::ParquetMetaDataReader;
+
+    use super::*;
+
+    fn file(footer: &[u8]) -> Vec<u8> {
+        [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+    }
+
+    #[test]
+    fn a_list_without_room_for_its_elements_is_a_lie() {
+        // Field 1: a list of three truth values; field 2: an empty struct; the end.
+        assert!(!footer_lies(&file(&[0x19, 0x31, 1, 2, 1, 0x1c, 0, 0])));
+        // The same list claims 2^31 - 1 elements.
+        assert!(footer_lies(&file(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 1, 2, 1, 0])));
+        // A map that claims 200 pairs, inside a struct.
+        assert!(footer_lies(&file(&[0x1c, 0x1b, 200, 1, 0x55, 1, 1, 0, 0])));
+        for damaged in [&[][..], &[0x19], &[0x1f, 0], &[0x18, 0xff, 0xff]] {
+            assert!(!footer_lies(&file(damaged)));
+        }
+        assert!(!footer_lies(b"PAR1") && !footer_lies(&[0xff; 9]));
+    }
+
+    #[test]
+    fn sound_files_are_not_lying() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/readers");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "parquet")).collect();
+        assert!(files.len() > 2);
+        for path in files {
+            let bytes = std::fs::read(&path).unwrap();
+            let metadata =
+                ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(bytes.clone())).unwrap();
+            assert!(!footer_lies(&bytes) && !a_page_lies(&bytes, &metadata), "{}", path.display());
+        }
+    }
+
+    /// A dictionary page of `compressed` bytes, then its body.
+    fn dictionary(uncompressed: u32, compressed: u32, n_values: u32) -> Vec<u8> {
+        let varint = |mut x: u64| {
+            let mut bytes = Vec::new();
+            while x >= 0x80 {
+                bytes.push(x as u8 | 0x80);
+                x >>= 7;
+            }
+            bytes.push(x as u8);
+            bytes
+        };
+        let number = |x: u32| varint(2 * u64::from(x));
+        let head = [vec![0x15], number(2), vec![0x15], number(uncompressed), vec![0x15], number(compressed)];
+        let inner = [vec![0x4c, 0x15], number(n_values), vec![0x15], number(0), vec![0, 0]];
+        let body = vec![7; compressed as usize];
+        [head.concat(), inner.concat(), body].concat()
+    }
+
+    #[test]
+    fn a_dictionary_without_room_for_its_values_is_a_lie() {
+        let lies = |pages: &[u8], width| Walk { left: pages }.a_page_lies(width);
+        assert!(!lies(&dictionary(800, 800, 100), 8));
+        assert!(lies(&dictionary(800, 800, 101), 8));
+        assert!(lies(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
+        assert!(!lies(&dictionary(60 << 20, 500, 100), 8));
+        let second = [dictionary(80, 80, 10), dictionary(80, 80, 11)].concat();
+        assert!(lies(&second, 8) && !lies(&second, 4));
+        // -0x8800_0000, of which the lower 32 bits are positive.
+        let wrapped =
+            [0x15, 4, 0x15, 0x40, 0x15, 0x40, 0x4c, 0x15, 0xff, 0xff, 0xff, 0xff, 0x10, 0x15, 0, 0, 0];
+        assert!(lies(&wrapped, 4));
+        for damaged in [&[][..], &[0x15], &[0x15, 0xff, 0xff], &[0x4c, 0x15, 3, 0, 0]] {
+            assert!(!lies(damaged, 8));
+        }
+    }
+}
