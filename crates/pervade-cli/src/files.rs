@@ -2,7 +2,7 @@
 //! of another kind is overwritten, and no other run is writing the same files.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use pervade::data::OutputFormat;
@@ -64,6 +64,8 @@ impl Kind {
 
 /// Bytes of an existing file that are looked at.
 const HEAD: u64 = 1 << 12;
+/// How often the folder of a checkpoint is made again after another run has removed it.
+const MOST_TRIES: usize = 100;
 
 /// A file as the user named it.
 struct Named {
@@ -125,18 +127,47 @@ impl Files {
     pub(crate) fn claim(self, console: &Console) -> Result<Claim> {
         self.refuse_same_files()?;
         let mut claim = Claim::default();
-        for (output, kind) in &self.outputs {
-            if let (Kind::Checkpoint, Some(folder)) = (kind, output.path.parent()) {
-                claim.make_folder(folder)?;
-            }
+        let (checkpoints, others): (Vec<_>, Vec<_>) =
+            self.outputs.iter().partition(|(_, kind)| *kind == Kind::Checkpoint);
+        for (output, kind) in others {
             check_writable(&output.path)?;
             self.check_kind(output, *kind, console)?;
+            if !is_stream(&output.path) {
+                claim.locks.extend(Lock::take(&output.path, &holder())?);
+            }
         }
-        let files = self.outputs.iter().map(|(output, _)| &output.path).filter(|path| !is_stream(path));
-        for path in files.chain(&self.folders) {
-            claim.locks.extend(Lock::take(path, &holder())?);
+        // Last, because a run that is refused removes the folder that it made, which another run may have found there.
+        for (output, _) in checkpoints {
+            self.claim_checkpoint(output, &mut claim, console)?;
+        }
+        for folder in &self.folders {
+            claim.locks.extend(Lock::take(folder, &holder())?);
         }
         Ok(claim)
+    }
+
+    /// The folder of a checkpoint may be removed by the run that made it until the lock lies in it.
+    fn claim_checkpoint(&self, output: &Named, claim: &mut Claim, console: &Console) -> Result<()> {
+        let mut tries_left = MOST_TRIES;
+        loop {
+            if let Some(folder) = output.path.parent() {
+                claim.make_folder(folder)?;
+            }
+            let taken = check_writable(&output.path)
+                .and_then(|()| self.check_kind(output, Kind::Checkpoint, console))
+                .and_then(|()| Lock::take(&output.path, &holder()));
+            match taken {
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && tries_left > 0 =>
+                {
+                    tries_left -= 1;
+                }
+                taken => {
+                    claim.locks.extend(taken?);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     fn refuse_same_files(&self) -> Result<()> {

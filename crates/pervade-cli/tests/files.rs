@@ -208,6 +208,27 @@ fn a_file_that_another_run_writes_is_refused() {
     }
 }
 
+/// Also when they begin together: the refused ones make no folder that vanishes under the one that goes on.
+#[test]
+fn of_runs_that_begin_together_one_goes_on() {
+    let place = Place::new();
+    place.write("x.csv", two_groups(60));
+    for _ in 0..8 {
+        let args =
+            [&["fit", "x.csv", "--labels", "column:y", "-k", "2", "--out", "m.pervade"], &QUICK[..]].concat();
+        let ended: Vec<Ran> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| place.run(&args))).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert!(ended.iter().any(|ran| ran.status == 0), "{}", ended[0].stderr);
+        for ran in ended.iter().filter(|ran| ran.status != 0) {
+            assert_eq!(ran.status, 2, "{}", ran.stderr);
+            assert!(ran.stderr.contains("(pervade fit) is writing it"), "{}", ran.stderr);
+        }
+        assert_eq!(place.files(), ["m.pervade", "x.csv"]);
+    }
+}
+
 #[test]
 fn two_runs_with_one_checkpoint_do_not_harm_each_other() {
     let place = place();

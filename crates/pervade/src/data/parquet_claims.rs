@@ -22,13 +22,14 @@ pub(super) fn footer_lies(file: &[u8]) -> bool {
         let length = u32::from_le_bytes(file.get(end..end + 4)?.try_into().ok()?) as usize;
         file.get(end.checked_sub(length)?..end)
     };
-    footer().is_some_and(|left| matches!(Walk { left }.fields(0), Err(Stop::Lie)))
+    footer().is_some_and(|left| matches!(Walk { left, may_list: true }.fields(0), Err(Stop::Lie)))
 }
 
 /// Whether a page claims to hold more than it can.
 pub(super) fn a_page_lies(file: &[u8], metadata: &ParquetMetaData) -> bool {
     metadata.row_groups().iter().flat_map(|group| group.columns()).any(|column| {
-        pages(file, column).is_some_and(|left| Walk { left }.a_page_lies(least_width(column.column_type())))
+        pages(file, column)
+            .is_some_and(|left| Walk { left, may_list: false }.a_page_lies(least_width(column.column_type())))
     })
 }
 
@@ -59,26 +60,29 @@ struct Page {
 }
 
 /// Why a walk ended early.
+#[derive(Debug, PartialEq)]
 enum Stop {
-    /// More elements are claimed than can be there.
+    /// More is claimed than can be there, or a number is written as no writer does: the decoder might read it otherwise.
     Lie,
-    /// Damaged in another way.
-    Other,
+    /// There are no bytes left.
+    End,
 }
 
 /// The bytes that are left of a footer or of pages.
 struct Walk<'b> {
     left: &'b [u8],
+    /// Headers of pages have no lists, whose elements the decoder would believe in.
+    may_list: bool,
 }
 
 impl Walk<'_> {
     fn skip(&mut self, n: usize) -> Result<(), Stop> {
-        self.left = self.left.get(n..).ok_or(Stop::Other)?;
+        self.left = self.left.get(n..).ok_or(Stop::End)?;
         Ok(())
     }
 
     fn byte(&mut self) -> Result<u8, Stop> {
-        let byte = *self.left.first().ok_or(Stop::Other)?;
+        let byte = *self.left.first().ok_or(Stop::End)?;
         self.skip(1)?;
         Ok(byte)
     }
@@ -92,7 +96,7 @@ impl Walk<'_> {
                 return Ok(value);
             }
         }
-        Err(Stop::Other)
+        Err(Stop::Lie)
     }
 
     /// The next field of a struct, after the one with number `last`: its number and kind; none at the struct's end.
@@ -108,11 +112,10 @@ impl Walk<'_> {
         Ok(Some((number, head & 0x0f)))
     }
 
-    /// A count, of which the decoder takes the lower 32 bits. A negative one is for the decoder to refuse.
+    /// A count. The decoder would take the lower 32 bits of a larger one.
     fn count(&mut self) -> Result<u64, Stop> {
         let zigzag = self.varint()?;
-        let signed = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-        u64::try_from(signed as i32).map_err(|_| Stop::Other)
+        if zigzag % 2 == 0 && zigzag <= u64::from(u32::MAX) { Ok(zigzag / 2) } else { Err(Stop::Lie) }
     }
 
     /// The fields of a struct, up to its end.
@@ -130,18 +133,19 @@ impl Walk<'_> {
 
     /// Page after page, of which only the headers are read.
     fn a_page_lies(&mut self, least_width: u64) -> bool {
-        while let Ok(page) = self.page() {
+        loop {
+            let page = match self.page() {
+                Ok(page) => page,
+                Err(stop) => return stop == Stop::Lie,
+            };
             let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MOST_COMPRESSION));
             if large || page.n_dictionary.saturating_mul(least_width) > page.uncompressed {
                 return true;
             }
-            let skipped =
-                usize::try_from(page.compressed).map_err(|_| Stop::Other).and_then(|n| self.skip(n));
-            if skipped.is_err() {
+            if self.skip(usize::try_from(page.compressed).unwrap_or(usize::MAX)).is_err() {
                 return false;
             }
         }
-        false
     }
 
     fn page(&mut self) -> Result<Page, Stop> {
@@ -149,12 +153,13 @@ impl Walk<'_> {
         let mut last = 0;
         while let Some((number, kind)) = self.head(last)? {
             last = number;
+            // The decoder goes by a field's number and does not look at its kind.
             match (number, kind) {
                 (2, 5) => page.uncompressed = self.count()?,
                 (3, 5) => page.compressed = self.count()?,
                 (7, 12) => page.n_dictionary = self.dictionary()?,
-                (_, 1 | 2) => {}
-                (_, kind) => self.value(kind, 0)?,
+                (1 | 4, 5) | (5 | 6 | 8, 12) | (9.., _) => self.value(kind, 0)?,
+                _ => return Err(Stop::Lie),
             }
         }
         Ok(page)
@@ -166,8 +171,9 @@ impl Walk<'_> {
             last = number;
             match (number, kind) {
                 (1, 5) => n_values = self.count()?,
-                (_, 1 | 2) => {}
-                (_, kind) => self.value(kind, 1)?,
+                (3, 1 | 2) => {}
+                (2, 5) | (4.., _) => self.value(kind, 1)?,
+                _ => return Err(Stop::Lie),
             }
         }
         Ok(n_values)
@@ -180,21 +186,21 @@ impl Walk<'_> {
             7 => self.skip(8),
             8 => {
                 let length = self.varint()?;
-                self.skip(usize::try_from(length).map_err(|_| Stop::Other)?)
+                self.skip(usize::try_from(length).map_err(|_| Stop::Lie)?)
             }
-            9 | 10 => {
+            9 | 10 if self.may_list => {
                 let head = self.byte()?;
                 let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
                 self.elements(count, &[head & 0x0f], depth)
             }
-            11 => {
+            11 if self.may_list => {
                 let count = self.varint()?;
                 let kinds = if count > 0 { self.byte()? } else { 0 };
                 self.elements(count, &[kinds >> 4, kinds & 0x0f], depth)
             }
             12 if depth < MOST_DEPTH => self.fields(depth + 1),
             13 => self.skip(16),
-            _ => Err(Stop::Other),
+            _ => Err(Stop::Lie),
         }
     }
 
@@ -204,7 +210,7 @@ impl Walk<'_> {
             return Err(Stop::Lie);
         }
         if depth >= MOST_DEPTH {
-            return Err(Stop::Other);
+            return Err(Stop::Lie);
         }
         (0..count).try_for_each(|_| kinds.iter().try_for_each(|&kind| self.value(kind, depth + 1)))
     }
@@ -228,8 +234,8 @@ mod tests {
         assert!(footer_lies(&file(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 1, 2, 1, 0])));
         // A map that claims 200 pairs, inside a struct.
         assert!(footer_lies(&file(&[0x1c, 0x1b, 200, 1, 0x55, 1, 1, 0, 0])));
-        for damaged in [&[][..], &[0x19], &[0x1f, 0], &[0x18, 0xff, 0xff]] {
-            assert!(!footer_lies(&file(damaged)));
+        for cut in [&[][..], &[0x19], &[0x18, 0xff, 0x7f]] {
+            assert!(!footer_lies(&file(cut)));
         }
         assert!(!footer_lies(b"PAR1") && !footer_lies(&[0xff; 9]));
     }
@@ -268,19 +274,21 @@ mod tests {
 
     #[test]
     fn a_dictionary_without_room_for_its_values_is_a_lie() {
-        let lies = |pages: &[u8], width| Walk { left: pages }.a_page_lies(width);
+        let lies = |pages: &[u8], width| Walk { left: pages, may_list: false }.a_page_lies(width);
         assert!(!lies(&dictionary(800, 800, 100), 8));
         assert!(lies(&dictionary(800, 800, 101), 8));
         assert!(lies(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
         assert!(!lies(&dictionary(60 << 20, 500, 100), 8));
         let second = [dictionary(80, 80, 10), dictionary(80, 80, 11)].concat();
         assert!(lies(&second, 8) && !lies(&second, 4));
-        // -0x8800_0000, of which the lower 32 bits are positive.
-        let wrapped =
-            [0x15, 4, 0x15, 0x40, 0x15, 0x40, 0x4c, 0x15, 0xff, 0xff, 0xff, 0xff, 0x10, 0x15, 0, 0, 0];
-        assert!(lies(&wrapped, 4));
-        for damaged in [&[][..], &[0x15], &[0x15, 0xff, 0xff], &[0x4c, 0x15, 3, 0, 0]] {
-            assert!(!lies(damaged, 8));
+        // -0x8800_0000, of which the lower 32 bits are positive; a number of eleven bytes; a list.
+        let count =
+            |bytes: &[u8]| [&[0x15, 4, 0x15, 0x40, 0x15, 0x40, 0x4c, 0x15], bytes, &[0x15, 0, 0, 0]].concat();
+        assert!(lies(&count(&[0xff, 0xff, 0xff, 0xff, 0x10]), 4));
+        assert!(lies(&count(&[&[0x8c; 10][..], &[6]].concat()), 4) && !lies(&count(&[8]), 4));
+        assert!(lies(&[0x15, 4, 0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0], 4));
+        for cut in [&[][..], &[0x15], &[0x15, 0xff, 0xff], &[0x4c, 0x15, 4, 0x18, 9]] {
+            assert!(!lies(cut, 8));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::links::resolve;
 use super::pending::Pending;
@@ -10,6 +11,9 @@ use crate::{Error, Result};
 
 /// Longest text about a holder that is shown.
 const MOST_TEXT: u64 = 300;
+/// How often and how long apart the text is looked for.
+const MOST_LOOKS: usize = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Longest file name that still leaves room for the lock's own letters.
 const MOST_NAME: usize = 200;
 
@@ -116,7 +120,14 @@ fn is_same(file: &File, path: &Path) -> bool {
 
 fn held(target: &Path, file: &mut File) -> Error {
     let mut holder = String::new();
-    let _ = file.take(MOST_TEXT).read_to_string(&mut holder);
+    // A run writes who it is just after it has taken the lock.
+    for _ in 0..MOST_LOOKS {
+        let _ = file.take(MOST_TEXT).read_to_string(&mut holder);
+        if !holder.trim().is_empty() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
     let holder = match holder.trim() {
         "" => "another run of pervade".to_string(),
         holder => holder.to_string(),
