@@ -17,6 +17,7 @@ mod npz;
 mod options;
 mod parquet;
 mod parquet_claims;
+mod parquet_shapes;
 mod prepare;
 mod rcv1;
 mod read;

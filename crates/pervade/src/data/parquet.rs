@@ -56,12 +56,12 @@ fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
 
 fn open(bytes: Vec<u8>, place: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
     if footer_lies(&bytes) {
-        return Err(damaged(place, &"a list in its footer claims more elements than there is room for"));
+        return Err(damaged(place, &"its footer is damaged"));
     }
     let bytes = Bytes::from(bytes);
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(place, &e))?;
     if a_page_lies(&bytes, builder.metadata()) {
-        return Err(damaged(place, &"a page claims to hold more than it can"));
+        return Err(damaged(place, &"the header of a page is damaged"));
     }
     let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
     let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(place, &e))?;

@@ -5,6 +5,8 @@
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use super::parquet_shapes::{FILE, PAGE, Shape};
+
 /// Bytes at the end of the file: the length of the footer, and `PAR1`.
 const TAIL: usize = 8;
 /// Structs inside structs; Parquet's own reach a handful.
@@ -14,22 +16,21 @@ const MOST_DEPTH: usize = 64;
 const LARGE_PAGE: u64 = 64 << 20;
 const MOST_COMPRESSION: u64 = 1 << 11;
 
-/// Whether a list or map of the footer claims more elements than there are bytes left for them. What is damaged in
-/// another way is for the decoder to say.
+/// Whether the footer has fields of other kinds than a footer has, or a list that claims more elements than there are
+/// bytes left for them. What is damaged in another way is for the decoder to say.
 pub(super) fn footer_lies(file: &[u8]) -> bool {
     let footer = || -> Option<&[u8]> {
         let end = file.len().checked_sub(TAIL)?;
         let length = u32::from_le_bytes(file.get(end..end + 4)?.try_into().ok()?) as usize;
         file.get(end.checked_sub(length)?..end)
     };
-    footer().is_some_and(|left| matches!(Walk { left, may_list: true }.fields(0), Err(Stop::Lie)))
+    footer().is_some_and(|left| matches!(Walk { left }.fields(FILE, &mut |_, _| {}, 0), Err(Stop::Lie)))
 }
 
 /// Whether a page claims to hold more than it can.
 pub(super) fn a_page_lies(file: &[u8], metadata: &ParquetMetaData) -> bool {
     metadata.row_groups().iter().flat_map(|group| group.columns()).any(|column| {
-        pages(file, column)
-            .is_some_and(|left| Walk { left, may_list: false }.a_page_lies(least_width(column.column_type())))
+        pages(file, column).is_some_and(|left| Walk { left }.a_page_lies(least_width(column.column_type())))
     })
 }
 
@@ -62,7 +63,7 @@ struct Page {
 /// Why a walk ended early.
 #[derive(Debug, PartialEq)]
 enum Stop {
-    /// More is claimed than can be there, or a number is written as no writer does: the decoder might read it otherwise.
+    /// More is claimed than can be there, or something is written as no writer does: the decoder might read it otherwise.
     Lie,
     /// There are no bytes left.
     End,
@@ -71,9 +72,10 @@ enum Stop {
 /// The bytes that are left of a footer or of pages.
 struct Walk<'b> {
     left: &'b [u8],
-    /// Headers of pages have no lists, whose elements the decoder would believe in.
-    may_list: bool,
 }
+
+/// Called with the numbers of the fields that lead to a count, and the count.
+type Visit<'v> = &'v mut dyn FnMut([u64; 2], u64);
 
 impl Walk<'_> {
     fn skip(&mut self, n: usize) -> Result<(), Stop> {
@@ -99,45 +101,103 @@ impl Walk<'_> {
         Err(Stop::Lie)
     }
 
-    /// The next field of a struct, after the one with number `last`: its number and kind; none at the struct's end.
-    fn head(&mut self, last: u64) -> Result<Option<(u64, u8)>, Stop> {
-        let head = self.byte()?;
-        if head == 0 {
-            return Ok(None);
-        }
-        let number = match head >> 4 {
-            0 => self.count()?,
-            step => last.saturating_add(u64::from(step)),
-        };
-        Ok(Some((number, head & 0x0f)))
-    }
-
-    /// A count. The decoder would take the lower 32 bits of a larger one.
-    fn count(&mut self) -> Result<u64, Stop> {
-        let zigzag = self.varint()?;
-        if zigzag % 2 == 0 && zigzag <= u64::from(u32::MAX) { Ok(zigzag / 2) } else { Err(Stop::Lie) }
-    }
-
-    /// The fields of a struct, up to its end.
-    fn fields(&mut self, depth: usize) -> Result<(), Stop> {
+    /// The fields of a struct, up to its end; `visit` is called with every 32-bit number of it and of its structs.
+    fn fields(&mut self, shapes: &[(u64, Shape)], visit: Visit<'_>, depth: usize) -> Result<(), Stop> {
         let mut last = 0;
-        while let Some((number, kind)) = self.head(last)? {
-            last = number;
-            match kind {
-                1 | 2 => {} // a truth value is in the head itself
-                kind => self.value(kind, depth)?,
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Ok(());
+            }
+            let (step, kind) = (u64::from(head >> 4), head & 0x0f);
+            // A number that does not follow the one before closely comes by itself, in zigzag.
+            last = if step == 0 { self.varint()? / 2 } else { last + step };
+            match shapes.iter().find(|(number, _)| *number == last) {
+                Some((_, shape)) if shape.is_kind(kind) => self.field(last, *shape, visit, depth)?,
+                Some(_) => return Err(Stop::Lie),
+                // Fields that newer writers may add are skipped by their kind.
+                None if matches!(kind, 1 | 2) => {}
+                None => self.unknown(kind, depth)?,
             }
         }
-        Ok(())
+    }
+
+    fn field(&mut self, number: u64, shape: Shape, visit: Visit<'_>, depth: usize) -> Result<(), Stop> {
+        match shape {
+            Shape::Bool => Ok(()), // in the head itself
+            Shape::I8 => self.skip(1),
+            Shape::I32 => {
+                let zigzag = self.varint()?;
+                // The decoder would take the lower 32 bits of a larger one.
+                if zigzag > u64::from(u32::MAX) {
+                    return Err(Stop::Lie);
+                }
+                // A negative count is for the decoder to refuse.
+                visit([number, 0], if zigzag % 2 == 0 { zigzag / 2 } else { 0 });
+                Ok(())
+            }
+            Shape::I16 | Shape::I64 => self.varint().map(drop),
+            Shape::Double => self.skip(8),
+            Shape::Binary => {
+                let length = self.varint()?;
+                self.skip(usize::try_from(length).map_err(|_| Stop::End)?)
+            }
+            Shape::List(element) => self.list(*element, depth),
+            Shape::Struct(shapes) => {
+                self.fields(shapes, &mut |path, count| visit([number, path[0]], count), depth + 1)
+            }
+        }
+    }
+
+    /// Every element takes a byte or more.
+    fn list(&mut self, element: Shape, depth: usize) -> Result<(), Stop> {
+        let head = self.byte()?;
+        let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        if count > self.left.len() as u64 || count > 0 && !element.is_kind(head & 0x0f) {
+            return Err(Stop::Lie);
+        }
+        (0..count).try_for_each(|_| self.field(0, element, &mut |_, _| {}, depth + 1))
+    }
+
+    /// A value of a field that is not known here. Lists of truth values take no bytes for the decoder, however many it is
+    /// told of; sets and maps are not used by Parquet.
+    fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Stop> {
+        let shape = match kind {
+            3 => Shape::I8,
+            4..=6 => Shape::I64,
+            7 => Shape::Double,
+            8 => Shape::Binary,
+            12 if depth < MOST_DEPTH => Shape::Struct(&[]),
+            9 if depth < MOST_DEPTH => {
+                let head = self.byte()?;
+                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                if count > self.left.len() as u64 || count > 0 && matches!(head & 0x0f, 1 | 2) {
+                    return Err(Stop::Lie);
+                }
+                return (0..count).try_for_each(|_| self.unknown(head & 0x0f, depth + 1));
+            }
+            _ => return Err(Stop::Lie),
+        };
+        self.field(0, shape, &mut |_, _| {}, depth)
     }
 
     /// Page after page, of which only the headers are read.
     fn a_page_lies(&mut self, least_width: u64) -> bool {
         loop {
-            let page = match self.page() {
-                Ok(page) => page,
-                Err(stop) => return stop == Stop::Lie,
-            };
+            let mut page = Page::default();
+            let read = self.fields(
+                PAGE,
+                &mut |path, count| match path {
+                    [2, 0] => page.uncompressed = count,
+                    [3, 0] => page.compressed = count,
+                    [7, 1] => page.n_dictionary = count,
+                    _ => {}
+                },
+                0,
+            );
+            if let Err(stop) = read {
+                return stop == Stop::Lie;
+            }
             let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MOST_COMPRESSION));
             if large || page.n_dictionary.saturating_mul(least_width) > page.uncompressed {
                 return true;
@@ -146,67 +206,6 @@ impl Walk<'_> {
                 return false;
             }
         }
-    }
-
-    fn page(&mut self) -> Result<Page, Stop> {
-        let mut page = Page::default();
-        let mut last = 0;
-        while let Some((number, kind)) = self.head(last)? {
-            last = number;
-            // The decoder goes by a field's number and does not look at its kind.
-            match (number, kind) {
-                (2, 5) => page.uncompressed = self.count()?,
-                (3, 5) => page.compressed = self.count()?,
-                (7, 12) => page.n_dictionary = self.dictionary()?,
-                (1 | 4, 5) | (5 | 6 | 8, 12) | (9.., _) => self.value(kind, 0)?,
-                _ => return Err(Stop::Lie),
-            }
-        }
-        Ok(page)
-    }
-
-    fn dictionary(&mut self) -> Result<u64, Stop> {
-        let (mut n_values, mut last) = (0, 0);
-        while let Some((number, kind)) = self.head(last)? {
-            last = number;
-            match (number, kind) {
-                (1, 5) => n_values = self.count()?,
-                (3, 1 | 2) => {}
-                (2, 5) | (4.., _) => self.value(kind, 1)?,
-                _ => return Err(Stop::Lie),
-            }
-        }
-        Ok(n_values)
-    }
-
-    fn value(&mut self, kind: u8, depth: usize) -> Result<(), Stop> {
-        match kind {
-            1..=3 => self.skip(1),
-            4..=6 => self.varint().map(drop),
-            7 => self.skip(8),
-            8 => {
-                let length = self.varint()?;
-                self.skip(usize::try_from(length).map_err(|_| Stop::Lie)?)
-            }
-            9 if self.may_list => {
-                let head = self.byte()?;
-                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                self.elements(count, head & 0x0f, depth)
-            }
-            12 if depth < MOST_DEPTH => self.fields(depth + 1),
-            13 => self.skip(16),
-            _ => Err(Stop::Lie),
-        }
-    }
-
-    /// Every element takes a byte or more. Parquet's footer has no truth values in lists (for the decoder they take none),
-    /// no sets and no maps.
-    fn elements(&mut self, count: u64, kind: u8, depth: usize) -> Result<(), Stop> {
-        let is_truth = matches!(kind, 1 | 2) && count > 0;
-        if count > self.left.len() as u64 || is_truth || depth >= MOST_DEPTH {
-            return Err(Stop::Lie);
-        }
-        (0..count).try_for_each(|_| self.value(kind, depth + 1))
     }
 }
 
@@ -222,14 +221,17 @@ mod tests {
 
     #[test]
     fn a_list_without_room_for_its_elements_is_a_lie() {
-        // Field 1: a list of three numbers; field 2: an empty struct; the end.
-        assert!(!footer_lies(&file(&[0x19, 0x35, 1, 2, 1, 0x1c, 0, 0])));
-        // The same list claims 2^31 - 1 elements.
-        assert!(footer_lies(&file(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0xff, 0x07, 1, 2, 1, 0])));
-        // A list of truth values, and a map inside a struct: Parquet has neither.
-        assert!(footer_lies(&file(&[0x19, 0x31, 1, 2, 1, 0x1c, 0, 0])));
-        assert!(footer_lies(&file(&[0x1c, 0x1b, 1, 0x55, 1, 1, 0, 0])));
-        for cut in [&[][..], &[0x19], &[0x18, 0xff, 0x7f]] {
+        // Field 1: a number; field 2: a list of one empty struct; the end.
+        assert!(!footer_lies(&file(&[0x15, 2, 0x19, 0x1c, 0, 0])));
+        // Field 1 is a struct; the same list claims 2^31 - 1 elements; it is one of numbers.
+        assert!(footer_lies(&file(&[0x1c, 0, 0x19, 0x1c, 0, 0])));
+        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0])));
+        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0x15, 2, 0])));
+        // Field 15, which nobody knows: a struct with a list of numbers; of truth values; a map.
+        assert!(!footer_lies(&file(&[0xfc, 0x19, 0x25, 2, 4, 0, 0])));
+        assert!(footer_lies(&file(&[0xfc, 0x19, 0x22, 0, 0])));
+        assert!(footer_lies(&file(&[0xfc, 0x1b, 1, 0x55, 2, 2, 0, 0])));
+        for cut in [&[][..], &[0x15], &[0x15, 2, 0x19, 0x1c, 0x15]] {
             assert!(!footer_lies(&file(cut)));
         }
         assert!(!footer_lies(b"PAR1") && !footer_lies(&[0xff; 9]));
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_without_room_for_its_values_is_a_lie() {
-        let lies = |pages: &[u8], width| Walk { left: pages, may_list: false }.a_page_lies(width);
+        let lies = |pages: &[u8], width| Walk { left: pages }.a_page_lies(width);
         assert!(!lies(&dictionary(800, 800, 100), 8));
         assert!(lies(&dictionary(800, 800, 101), 8));
         assert!(lies(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
