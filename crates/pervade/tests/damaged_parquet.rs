@@ -2,8 +2,8 @@
 
 use std::panic::{catch_unwind, set_hook, take_hook};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, ListArray};
 use arrow::datatypes::Float32Type;
@@ -52,16 +52,25 @@ fn damaged(good: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// Panics that reach the program's hook. Every test of this file calls this first: the library puts its own hook before the
+/// one that it finds when it first reads a file.
+fn heard() -> &'static AtomicUsize {
+    static HEARD: AtomicUsize = AtomicUsize::new(0);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let previous = take_hook();
+        set_hook(Box::new(move |info| {
+            HEARD.fetch_add(1, Ordering::Relaxed);
+            previous(info);
+        }));
+    });
+    &HEARD
+}
+
 /// Other tests of this file must not panic: the hook belongs to the whole process.
 #[test]
 fn no_panic_of_the_decoder_is_printed_or_escapes() {
-    let heard = Arc::new(AtomicUsize::new(0));
-    let previous = take_hook();
-    let counted = heard.clone();
-    set_hook(Box::new(move |info| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        previous(info);
-    }));
+    let heard = heard();
     let (samples, mut random) = (samples(), Random(7));
     let (mut refused, mut panicked) = (0, 0);
     for case in 0..CASES {
@@ -94,6 +103,7 @@ fn refusal(column: ArrayRef) -> String {
 
 #[test]
 fn a_null_in_a_list_is_named_by_its_row() {
+    heard();
     let expected = |row: usize, value: usize| {
         format!("`bytes in memory`: row {row}, value {value} of column `v` is null (counted from 0)")
     };
