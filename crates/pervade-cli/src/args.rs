@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use pervade::compute::{AnyDevice, Precision};
+use pervade::compute::{AnyDevice, KernelCache, Precision};
 use pervade::data::{ImageShape, LabelSource, ReadOptions, Table};
+use pervade::files::KernelFolder;
 use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
@@ -93,7 +94,9 @@ impl Common {
     /// The device asked for.
     pub(crate) fn open_device(&self, console: &Console) -> Result<AnyDevice> {
         let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
-        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision, cache_folder().as_deref())?;
+        let kernels = cache_folder().map(KernelFolder::new);
+        let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
+        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision, kernels)?;
         if let Some(reason) = why_not_cuda {
             console.say(&format!("note: using the CPU, because {reason}"));
         }

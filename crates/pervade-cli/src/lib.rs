@@ -1,6 +1,7 @@
 //! The `pervade` command: stdout is data, stderr is talk; exit 0 done, 1 a stated check failed,
 //! 2 could not run.
 
+pub mod allocator;
 mod args;
 mod cache;
 mod commands;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pervade::compute::LastWord;
+use pervade_cli::allocator::LastWord;
 use pervade_cli::out_of_memory;
 
 /// Memory that runs out ends the command with a message and exit 2, not with an abort.

@@ -24,7 +24,7 @@ pub(crate) fn in_json() {
 /// Called once, before threads start: notes the limit that a failed allocation will be blamed on.
 pub fn prepare() {
     if memory::is_address_space_limited() {
-        pervade::compute::limit_arenas();
+        crate::allocator::limit_arenas();
     }
     if let Some(available) = memory::available() {
         let _ = LIMIT.set(available.limit);

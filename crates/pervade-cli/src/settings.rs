@@ -125,7 +125,7 @@ pub(crate) struct SettingFlags {
 /// A parser that lists the names in help, completions and suggestions.
 fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
-    T: FromStr<Err = Error> + Clone + Send + Sync + 'static,
+    T: FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|text: String| text.parse::<T>())
 }

@@ -17,7 +17,8 @@ mod tsne;
 
 pub use curves::{Curves, Level, Line};
 pub use images::{ImagePanel, image_panels};
-pub use page::{Anchor, Item, Page, Shape};
+pub use page::{Anchor, Item, Page};
+pub use palette::Shape;
 pub use palette::{BLACK, Colour, GREY, OKABE_ITO, PALE, WHITE, class_colour, class_shape};
 pub use scatter::{Classes, ScatterPanel, scatter_panels};
 pub use tsne::{Tsne, principal_plane};

@@ -1,7 +1,7 @@
 //! A page of shapes, in pixels of 1/96 inch from the top left.
 
 use crate::font;
-use crate::palette::{BLACK, Colour, GREY};
+use crate::palette::{BLACK, Colour, GREY, Shape};
 
 /// Where a text stands against its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,21 +12,6 @@ pub enum Anchor {
     Middle,
     /// It ends there.
     End,
-}
-
-/// What a point is drawn as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A disc.
-    Circle,
-    /// A triangle that points up.
-    Triangle,
-    /// A square.
-    Square,
-    /// A square on its corner.
-    Diamond,
-    /// An oblique cross.
-    Cross,
 }
 
 /// Something on the page.

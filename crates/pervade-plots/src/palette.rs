@@ -1,9 +1,22 @@
 //! Colours and shapes that classes are told apart by.
 
-use crate::page::Shape;
-
 /// Red, green, blue.
 pub type Colour = [u8; 3];
+
+/// What a point is drawn as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A disc.
+    Circle,
+    /// A triangle that points up.
+    Triangle,
+    /// A square.
+    Square,
+    /// A square on its corner.
+    Diamond,
+    /// An oblique cross.
+    Cross,
+}
 
 /// Text and frames.
 pub const BLACK: Colour = [20, 20, 20];

@@ -6,7 +6,8 @@ use tiny_skia::{
 };
 
 use crate::font;
-use crate::page::{Anchor, Item, Page, Shape};
+use crate::page::{Anchor, Item, Page};
+use crate::palette::Shape;
 use crate::palette::{Colour, WHITE};
 
 /// Pixels of the widest and highest picture: 16,384 each way is a gigabyte.

@@ -1,6 +1,7 @@
 //! Panels of points, a colour and a shape a class, the class named where most of its points lie.
 
-use crate::page::{Anchor, Item, Page, Shape};
+use crate::page::{Anchor, Item, Page};
+use crate::palette::Shape;
 use crate::palette::{BLACK, Colour, PALE};
 
 /// One panel.

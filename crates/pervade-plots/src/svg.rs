@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::page::{Anchor, Item, Page, Shape};
+use crate::page::{Anchor, Item, Page};
 use crate::palette::Colour;
+use crate::palette::Shape;
 use crate::raster::corners;
 
 const FONTS: &str = "DejaVu Sans, Verdana, Arial, sans-serif";

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use pervade::compute::{AnyDevice, Precision};
+use pervade::compute::{AnyDevice, KernelCache, Precision};
+use pervade::files::KernelFolder;
 use pervade::train::{Control, Event, Observer};
 use pervade::{Error, Result};
 use pyo3::prelude::*;
@@ -80,8 +81,9 @@ pub(crate) fn compute<T: Send>(
             // Dropped when the work has ended, however it did: that wakes the caller.
             let _has_ended = has_ended;
             let mut listener = Listener { events, stop: stop_of_work, last_sign: Instant::now() };
-            let kernels = pervade_cli::cache_folder();
-            let opened = AnyDevice::open(&place.device, precision, kernels.as_deref());
+            let kernels = pervade_cli::cache_folder().map(KernelFolder::new);
+            let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
+            let opened = AnyDevice::open(&place.device, precision, kernels).map_err(Error::from);
             result = Some(opened.and_then(|(device, why_not_cuda)| {
                 let note = why_not_cuda.map(|reason| format!("using the CPU, because {reason}"));
                 Ok((work(&device, &mut listener)?, note))

@@ -12,7 +12,7 @@
 //! epochs (three seeds, hidden layers of 100, 100 and 400); at an adversarial learning rate of 2e-4 0.48 after as many.
 //! repro/table2.md has more, docs/paper.md what was tried: on UCI HAR the clusters collapse.
 
-use pervade::compute::{Device, Draw, Layout, Matrix, Params, Pick, Tick};
+use pervade::compute::{self, Codes, Device, Draw, Layout, Matrix, Params, RowSelection, Tick};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::nn::Tape;
@@ -58,7 +58,7 @@ const EPSILON: f32 = 1e-8;
 /// Draws a step: z, and the noise of either code before either use.
 const DRAWS: u64 = 5;
 
-impl<D: Device> Clusterer<D> for Aae {
+impl<D: Device + Codes> Clusterer<D> for Aae {
     fn name(&self) -> &'static str {
         "aae"
     }
@@ -83,7 +83,7 @@ impl<D: Device> Clusterer<D> for Aae {
         observer.event(&Event::StageStarted { restart: 0, stage, phase, epochs, done: 0, steps });
         let one_hot = one_hot(data.n_rows(), k)?;
         let as_they_are = Preparation::fit(PrepareKind::None, &one_hot)?;
-        let (mut work, mut critics) = Work::new(self, &run, device.rows(&one_hot, &as_they_are)?)?;
+        let (mut work, mut critics) = Work::new(self, &run, device.rows(one_hot.view(&as_they_are))?)?;
         for epoch in 1..=epochs {
             for number in 0..steps {
                 work.batch(&run, &mut pack.params, &mut critics, epoch as u64 - 1, number, steps)?;
@@ -100,7 +100,7 @@ impl<D: Device> Clusterer<D> for Aae {
             }
         }
         observer.event(&Event::StageEnded { restart: 0, stage });
-        Ok(Box::new(Codes { encoder: Trained::new(&run, &pack)?, n_clusters: k }))
+        Ok(Box::new(TrainedAae { encoder: Trained::new(&run, &pack)?, n_clusters: k }))
     }
 }
 
@@ -111,7 +111,7 @@ fn one_hot(n_rows: usize, k: usize) -> Result<Dataset<'static>> {
 }
 
 /// Buffers of training, made once.
-struct Work<'r, D: Device> {
+struct Work<'r, D: Device + Codes> {
     /// The phases as steps that a device may repeat; first, so that they go before what they work on.
     recordings: [D::Recording; 3],
     batch: D::Batch,
@@ -136,7 +136,7 @@ struct Work<'r, D: Device> {
     adversarial_learning_rate: f32,
 }
 
-impl<'r, D: Device> Work<'r, D> {
+impl<'r, D: Device + Codes> Work<'r, D> {
     /// Buffers, and the discriminators' start.
     fn new(aae: &Aae, run: &Run<'_, D>, one_hot: D::Rows<'r>) -> Result<(Self, Params<D::Buffer>)> {
         let (device, b, k) = (run.device, run.settings.batch, aae.n_clusters);
@@ -204,7 +204,7 @@ impl<'r, D: Device> Work<'r, D> {
     }
 
     /// Rows to codes: y and z in `code`, what the encoder gave in the tape's z.
-    fn encode(&mut self, run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<()> {
+    fn encode(&mut self, run: &Run<'_, D>, params: &Params<D::Buffer>) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
@@ -219,7 +219,7 @@ impl<'r, D: Device> Work<'r, D> {
         params: &mut Params<D::Buffer>,
         tick: &Tick,
         group: usize,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         device.softmax_backward(self.sides[0].columns.end, &self.code, &mut tape.dz)?;
         device.clear(&mut tape.d_head.data)?;
@@ -227,16 +227,22 @@ impl<'r, D: Device> Work<'r, D> {
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(&adam))
     }
 
-    fn reconstruct(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
+    fn reconstruct(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut Params<D::Buffer>,
+        tick: &Tick,
+    ) -> compute::Result<()> {
         let (device, architecture) = (run.device, &run.architecture);
-        let pick = Pick::Shuffled { keys: &self.keys[0], epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.keys[0], epoch: tick.epoch, first: tick.first as usize };
         device.gather(&run.rows, pick, &mut self.batch)?;
         self.encode(run, params)?;
         // The decoder takes the code for its latents; the encoder's own come back after it.
         std::mem::swap(&mut self.tape.z, &mut self.code);
         let tape = &mut self.tape;
         tape.decode(device, architecture, params)?;
-        let picked = device.picked(&self.batch);
+        let picked = device.batch_rows(&self.batch);
         device.likelihood(&[run.likelihood], picked, &mut tape.output, &mut self.sums)?;
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
         tape.decode_backward(device, architecture, params, Some(&adam))?;
@@ -250,16 +256,17 @@ impl<'r, D: Device> Work<'r, D> {
         params: &Params<D::Buffer>,
         critics: &mut Params<D::Buffer>,
         tick: &Tick,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let device = run.device;
         self.encode(run, params)?;
-        let pick = Pick::Shuffled { keys: &self.keys[1], epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.keys[1], epoch: tick.epoch, first: tick.first as usize };
         device.gather(&self.one_hot, pick, &mut self.drawn)?;
         let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
         device.sample_latents(Some(draw(0)), &self.normal, &mut self.noise)?;
         let adam = tick.adam_step(0..critics.stride, 1, EPSILON);
         let [y, z] = &mut self.sides;
-        y.discriminate(device, critics, &self.code, device.picked(&self.drawn), draw(1), &adam)?;
+        y.discriminate(device, critics, &self.code, device.batch_rows(&self.drawn), draw(1), &adam)?;
         z.discriminate(device, critics, &self.code, &self.noise, draw(2), &adam)
     }
 
@@ -270,7 +277,7 @@ impl<'r, D: Device> Work<'r, D> {
         params: &mut Params<D::Buffer>,
         critics: &Params<D::Buffer>,
         tick: &Tick,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let device = run.device;
         let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
         let [y, z] = &mut self.sides;
@@ -281,12 +288,12 @@ impl<'r, D: Device> Work<'r, D> {
 }
 
 /// The encoder, of which the first columns are the clusters' logits.
-struct Codes {
+struct TrainedAae {
     encoder: Trained,
     n_clusters: usize,
 }
 
-impl<D: Device> Clustering<D> for Codes {
+impl<D: Device + Codes> Clustering<D> for TrainedAae {
     fn n_clusters(&self) -> usize {
         self.n_clusters
     }

@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use pervade::Result;
-use pervade::compute::{Activation, AdamStep, Affine, Device, Draw, Layout, Likelihood, Matrix, Params};
+use pervade::compute::{
+    Activation, AdamStep, Affine, Codes, Device, Draw, Layout, Likelihood, Matrix, Params, Result,
+};
 use pervade::seed::Key;
 
 /// A chain of layers with ReLUs between them, which ends in one logit.
@@ -44,7 +45,7 @@ impl Critic {
     }
 
     /// Room for batches of `n_rows`.
-    fn room<D: Device>(&self, device: &D, n_rows: usize) -> Result<Judged<D::Buffer>> {
+    fn room<D: Device + Codes>(&self, device: &D, n_rows: usize) -> Result<Judged<D::Buffer>> {
         let matrix = |columns| Matrix::zeros(device, 1, n_rows, columns);
         let (last, before) = self.layers.split_last().expect("at least one layer");
         let hidden = || before.iter().map(|layer| matrix(layer.weight.columns)).collect::<Result<Vec<_>>>();
@@ -59,7 +60,7 @@ impl Critic {
     }
 
     /// From `x` to the logits.
-    fn judge<D: Device>(
+    fn judge<D: Device + Codes>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -76,7 +77,7 @@ impl Critic {
     }
 
     /// From the logits' gradient to the weights' update.
-    fn learn<D: Device>(
+    fn learn<D: Device + Codes>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,
@@ -96,7 +97,7 @@ impl Critic {
     }
 
     /// From the logits' gradient to that of what is judged; the weights stay.
-    fn advise<D: Device>(
+    fn advise<D: Device + Codes>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -121,7 +122,7 @@ impl Critic {
 ///
 /// Noise is added to whatever the critic sees: without it, a softmax that is never quite one and zero gives every
 /// made row away, and who makes them learns nothing.
-pub(crate) struct Side<D: Device> {
+pub(crate) struct Side<D: Device + Codes> {
     critic: Critic,
     /// Where it lies in the code.
     pub(crate) columns: Range<usize>,
@@ -140,7 +141,7 @@ pub(crate) struct Side<D: Device> {
     made_sums: D::Sums,
 }
 
-impl<D: Device> Side<D> {
+impl<D: Device + Codes> Side<D> {
     /// Buffers for batches of B rows and noise of this standard deviation.
     pub(crate) fn new(
         device: &D,

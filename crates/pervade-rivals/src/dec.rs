@@ -14,7 +14,7 @@
 //! Expected on MNIST: the paper reports 0.84; public reimplementations 0.78 to 0.91; ours 0.90 +- 0.06 over ten seeds
 //! (repro/table2.md).
 
-use pervade::compute::{Device, Matrix, Params, Pick, Tick};
+use pervade::compute::{self, Device, Matrix, Params, RowSelection, SoftClusters, Tick};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::nn::Tape;
@@ -63,7 +63,7 @@ impl Default for Dec {
 /// Adam's epsilon.
 const EPSILON: f32 = 1e-8;
 
-impl<D: Device> Clusterer<D> for Dec {
+impl<D: Device + SoftClusters> Clusterer<D> for Dec {
     fn name(&self) -> &'static str {
         "dec"
     }
@@ -94,7 +94,7 @@ impl<D: Device> Clusterer<D> for Dec {
 
 impl Dec {
     /// Trains encoder and centres until the clusters stand still.
-    fn refine<D: Device>(
+    fn refine<D: Device + SoftClusters>(
         &self,
         run: &Run<'_, D>,
         pack: &mut Pack<D>,
@@ -116,7 +116,7 @@ impl Dec {
             }
             let targets = Dataset::from_rows(n, k, sharpened(&soft, k))?;
             let as_they_are = Preparation::fit(PrepareKind::None, &targets)?;
-            let targets = run.device.rows(&targets, &as_they_are)?;
+            let targets = run.device.rows(targets.view(&as_they_are))?;
             let mut picked = run.device.batch(&targets, 1, b)?;
             // Recorded anew, because the targets lie elsewhere; dropped before them.
             let mut recording = D::Recording::default();
@@ -147,7 +147,7 @@ impl Dec {
 }
 
 /// The centres as they stand, [K, J].
-fn centres_of<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<f64>> {
+fn centres_of<D: Device + SoftClusters>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<f64>> {
     let slot = run.architecture.mixture.means;
     let mut centres = vec![0.0; slot.range().len()];
     run.device.read(&pack.params.values, slot.offset, &mut centres)?;
@@ -195,7 +195,7 @@ fn most_probable(soft: &[f64], k: usize) -> Vec<u32> {
 }
 
 /// Buffers of the refinement, made once.
-struct Work<D: Device> {
+struct Work<D: Device + SoftClusters> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     pulls: Matrix<D::Buffer>,
@@ -203,7 +203,7 @@ struct Work<D: Device> {
     order: Vec<Key>,
 }
 
-impl<D: Device> Work<D> {
+impl<D: Device + SoftClusters> Work<D> {
     fn new(run: &Run<'_, D>) -> Result<Self> {
         let (device, b) = (run.device, run.settings.pretrain_batch);
         Ok(Self {
@@ -223,9 +223,10 @@ impl<D: Device> Work<D> {
         picked: &mut D::Batch,
         params: &mut Params<D::Buffer>,
         tick: &Tick,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         device.gather(&run.rows, pick, &mut self.batch)?;
         device.gather(targets, pick, picked)?;
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
@@ -233,7 +234,7 @@ impl<D: Device> Work<D> {
         device.soft_clusters(
             params,
             architecture.mixture,
-            device.picked(picked),
+            device.batch_rows(picked),
             &tape.z,
             &mut self.pulls,
             &mut tape.dz_prior,

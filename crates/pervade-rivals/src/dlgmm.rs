@@ -4,7 +4,7 @@
 //! gives K Gaussians and the fractions of a stick, whose weights are the mixture's; each Gaussian gives a latent, and the
 //! decoder is applied to each. With shares w the weights at the fractions' means, and p drawn ones, the ELBO is
 //! sum of w_k (log p(x|z_k) + E log N(z; m_k, I)) - KL(fractions || Dirichlet) - log of the sum of p_k N(z_k; mu_k, sigma_k):
-//! [`Device::shared_likelihood`], [`Device::posterior_mixture`], [`Device::stick_prior`]. K = 5, J = 5, two hidden layers of
+//! [`Device::weighted_likelihood`], [`Device::posterior_mixture`], [`Device::stick_prior`]. K = 5, J = 5, two hidden layers of
 //! 500, Adam at 3e-4, batches of 100, Dirichlet(1), as in the authors' script for nearest neighbours; prior means in
 //! even steps from -0.5 to 0.5, one of the settings that their logs have. The representation of a row is, as in that
 //! script, the Gaussian with the greatest share: its mean, where they draw from it. Its cluster is that Gaussian.
@@ -15,7 +15,10 @@
 //! greatest share's mean (5,000 rows of MNIST, one hidden layer of 200, 30 epochs): the Gaussians of a row lie together.
 //! Expected on MNIST: nearest neighbours err in 9.14, 8.38 and 8.42 % of the test rows (k = 3, 5, 10), by the paper.
 
-use pervade::compute::{Device, Draw, Matrix, Params, Pick, PosteriorMixture, StickPrior, Tick};
+use pervade::compute::{
+    self, Codes, Device, Draw, Matrix, MixturePosterior, Params, PosteriorMixture, RowSelection,
+    StickBreaking, StickPrior, Tick,
+};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::DiagonalMixture;
@@ -59,7 +62,7 @@ impl Default for Dlgmm {
 /// Adam's epsilon.
 const EPSILON: f32 = 1e-8;
 
-impl<D: Device> Clusterer<D> for Dlgmm {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Clusterer<D> for Dlgmm {
     fn name(&self) -> &'static str {
         "dlgmm"
     }
@@ -90,7 +93,10 @@ impl<D: Device> Clusterer<D> for Dlgmm {
 
 impl Dlgmm {
     /// The head is mean and log variance of each Gaussian, then the stick's numbers: [.., 2 K J + 2 K].
-    fn architecture<D: Device>(&self, run: &Run<'_, D>) -> Architecture {
+    fn architecture<D: Device + StickBreaking + MixturePosterior + Codes>(
+        &self,
+        run: &Run<'_, D>,
+    ) -> Architecture {
         let given = &run.settings.settings;
         let (d, j, k) = (run.data.n_columns(), given.latents, self.n_components);
         let n_outputs = run.likelihood.n_outputs(d);
@@ -99,7 +105,7 @@ impl Dlgmm {
 }
 
 /// Buffers of training, made once. Component k of row i is row k B + i.
-struct Work<D: Device> {
+struct Work<D: Device + StickBreaking + MixturePosterior + Codes> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     /// Means and log variances: [1, K B, 2J], and their gradient.
@@ -117,7 +123,7 @@ struct Work<D: Device> {
     noise: Vec<Key>,
 }
 
-impl<D: Device> Work<D> {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Work<D> {
     fn new(dlgmm: &Dlgmm, run: &Run<'_, D>) -> Result<Self> {
         let (device, b, k) = (run.device, run.settings.batch, dlgmm.n_components);
         let j = run.architecture.n_latents();
@@ -140,7 +146,7 @@ impl<D: Device> Work<D> {
     }
 
     /// The head's columns to components and sticks.
-    fn split_head(&mut self, device: &D) -> Result<()> {
+    fn split_head(&mut self, device: &D) -> compute::Result<()> {
         let (b, k) = (self.sticks[0].rows, self.shares[0].columns);
         let width = self.components[0].columns;
         for m in 0..k {
@@ -151,13 +157,14 @@ impl<D: Device> Work<D> {
     }
 }
 
-impl<D: Device> Step<D> for Work<D> {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for Work<D> {
     /// Latents, and weights.
     const DRAWS: u64 = 2;
 
-    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
+    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
         let (device, architecture) = (run.device, &run.architecture);
-        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         device.gather(&run.rows, pick, &mut self.batch)?;
         self.tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         self.split_head(device)?;
@@ -175,8 +182,8 @@ impl<D: Device> Step<D> for Work<D> {
         let posterior = PosteriorMixture { head: components, z: &tape.z, shares, drawn };
         let sums = &mut self.sums;
         device.posterior_mixture(self.spread, posterior, d_components, d_shares, d_drawn, sums)?;
-        let (families, picked) = ([run.likelihood], device.picked(&self.batch));
-        device.shared_likelihood(&families, picked, shares, &mut tape.output, d_shares, sums)?;
+        let (families, picked) = ([run.likelihood], device.batch_rows(&self.batch));
+        device.weighted_likelihood(&families, picked, shares, &mut tape.output, d_shares, sums)?;
         device.stick_prior(self.prior, sticks, d_sticks, sums)?;
         // Back through f, latents and sticks, and g
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
@@ -194,12 +201,12 @@ impl<D: Device> Step<D> for Work<D> {
 }
 
 /// Gradients of components and sticks to the head's columns.
-fn gather_head<D: Device>(
+fn gather_head<D: Device + StickBreaking + MixturePosterior + Codes>(
     device: &D,
     components: &Matrix<D::Buffer>,
     sticks: &Matrix<D::Buffer>,
     head: &mut Matrix<D::Buffer>,
-) -> Result<()> {
+) -> compute::Result<()> {
     let (b, k, width) = (sticks.rows, sticks.columns / 2, components.columns);
     for m in 0..k {
         device.copy_block(components, m * b..(m + 1) * b, 0..width, head, [0, m * width])?;
@@ -216,7 +223,11 @@ struct Mixtures {
 
 impl Mixtures {
     /// What the head gives for each row, [N, 2 K J + 2 K], and the component with the greatest share.
-    fn heads<D: Device>(&self, device: &D, data: &Dataset) -> Result<(Vec<f32>, Vec<usize>)> {
+    fn heads<D: Device + StickBreaking + MixturePosterior + Codes>(
+        &self,
+        device: &D,
+        data: &Dataset,
+    ) -> Result<(Vec<f32>, Vec<usize>)> {
         let (k, width) = (self.n_components, self.networks.architecture.head.weight.columns);
         let run = self.networks.run(device, data)?;
         let heads = heads(&run, &Params::fixed(device, &self.networks.values)?)?;
@@ -227,7 +238,7 @@ impl Mixtures {
     }
 }
 
-impl<D: Device> Clustering<D> for Mixtures {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Clustering<D> for Mixtures {
     fn n_clusters(&self) -> usize {
         self.n_components
     }

@@ -3,10 +3,11 @@
 use pervade::compute::{Device, Likelihood, Params};
 use pervade::config::{CheckedSettings, Clusters, Settings};
 use pervade::data::Dataset;
+use pervade::infer::decoded;
 use pervade::mixture::{DiagonalMixture, EmOptions, fit};
 use pervade::nn::Architecture;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Pack, Run, decoded, latents, require_memory};
+use pervade::train::{Pack, Run, latents, require_memory};
 use pervade::{Clustering, Result};
 
 /// A method's settings with its number of clusters, one component each, and the seed.

@@ -54,13 +54,25 @@ pub use spectral::Spectral;
 pub use vae::Vae;
 pub use vae_gmm::VaeGmm;
 
-use pervade::compute::Device;
+use pervade::compute::{
+    BatchNorm, Codes, Convolution, Device, MixturePosterior, SoftClusters, StickBreaking,
+};
 use pervade::config::Settings;
 use pervade::data::Dataset;
 use pervade::{Clusterer, Result};
 
+/// Everything that a method which generates images needs of a device.
+pub trait ImageDevice: Device + Convolution + BatchNorm + Codes {}
+
+impl<D: Device + Convolution + BatchNorm + Codes> ImageDevice for D {}
+
+/// Everything that any rival needs of a device.
+pub trait RivalDevice: ImageDevice + SoftClusters + StickBreaking + MixturePosterior {}
+
+impl<D: ImageDevice + SoftClusters + StickBreaking + MixturePosterior> RivalDevice for D {}
+
 /// A rival: what it is called and how to get it.
-pub struct Method<D: Device> {
+pub struct Method<D: RivalDevice> {
     /// The name in tables and on the command line.
     pub name: &'static str,
     /// What it is, in a few words, with its paper.
@@ -91,7 +103,7 @@ impl Networks {
     }
 }
 
-impl<D: Device> Method<D> {
+impl<D: RivalDevice> Method<D> {
     /// The method with its paper's settings and K clusters.
     pub fn with_clusters(&self, n_clusters: usize) -> Box<dyn Clusterer<D>> {
         self.with_networks(n_clusters, &Networks::default())
@@ -104,7 +116,7 @@ impl<D: Device> Method<D> {
 }
 
 /// All clustering methods, in the order of the paper's table after those that it has not.
-pub fn methods<D: Device>() -> Vec<Method<D>> {
+pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
     vec![
         Method {
             name: "k-means",
@@ -170,7 +182,7 @@ pub fn methods<D: Device>() -> Vec<Method<D>> {
 
 /// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
 /// other tables of the paper.
-pub fn others<D: Device>() -> Vec<Method<D>> {
+pub fn others<D: RivalDevice>() -> Vec<Method<D>> {
     vec![
         Method {
             name: "vae",
@@ -206,7 +218,7 @@ pub fn others<D: Device>() -> Vec<Method<D>> {
 }
 
 /// The method of that name.
-pub fn method<D: Device>(name: &str) -> Option<Method<D>> {
+pub fn method<D: RivalDevice>(name: &str) -> Option<Method<D>> {
     methods().into_iter().chain(others()).find(|method| method.name == name)
 }
 

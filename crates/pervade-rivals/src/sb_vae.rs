@@ -16,7 +16,9 @@
 //! paper, in 7.64, 7.25 and 7.31 % in Jiang et al. Sticks learn slowly: after 3,000 steps at 1e-3 on 5,000 rows with a
 //! hidden layer of 200 it was 24 %, with the ELBO still rising by 6 nats in ten epochs.
 
-use pervade::compute::{Device, Draw, MOST_STICKS, Matrix, Params, Pick, StickPrior, Tick};
+use pervade::compute::{
+    self, Device, Draw, MOST_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
+};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::nn::Tape;
@@ -60,7 +62,7 @@ pub(crate) fn check_sticks(name: &str, n_weights: usize, concentration: f32) -> 
     Ok(())
 }
 
-impl<D: Device> Clusterer<D> for SbVae {
+impl<D: Device + StickBreaking> Clusterer<D> for SbVae {
     fn name(&self) -> &'static str {
         "sb-vae"
     }
@@ -85,7 +87,7 @@ impl<D: Device> Clusterer<D> for SbVae {
 }
 
 /// Buffers of training, made once.
-struct Work<D: Device> {
+struct Work<D: Device + StickBreaking> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     prior: StickPrior,
@@ -94,7 +96,7 @@ struct Work<D: Device> {
     noise: Vec<Key>,
 }
 
-impl<D: Device> Work<D> {
+impl<D: Device + StickBreaking> Work<D> {
     fn new(run: &Run<'_, D>, prior: StickPrior) -> Result<Self> {
         let (device, b) = (run.device, run.settings.batch);
         Ok(Self {
@@ -108,12 +110,13 @@ impl<D: Device> Work<D> {
     }
 }
 
-impl<D: Device> Step<D> for Work<D> {
+impl<D: Device + StickBreaking> Step<D> for Work<D> {
     const DRAWS: u64 = 1;
 
-    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
+    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         device.gather(&run.rows, pick, &mut self.batch)?;
         // [a; b] = softplus g(x), pi = the broken stick, output = f(pi)
         let draw = Some(Draw { keys: &self.noise, step: tick.draw });
@@ -121,7 +124,7 @@ impl<D: Device> Step<D> for Work<D> {
         device.stick_breaking(draw, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The ELBO: log p(x|pi), and the fractions' divergence from their prior
-        let picked = device.picked(&self.batch);
+        let picked = device.batch_rows(&self.batch);
         device.likelihood(&[run.likelihood], picked, &mut tape.output, &mut self.sums)?;
         device.stick_prior(self.prior, &tape.head, &mut tape.d_head, &mut self.sums)?;
         // Back through f, the stick, and g
@@ -137,7 +140,11 @@ impl<D: Device> Step<D> for Work<D> {
 }
 
 /// Weights of a broken stick at the means of its fractions: [N, J] from heads [N, 2J].
-pub(crate) fn mean_weights<D: Device>(device: &D, heads: &[f32], n_weights: usize) -> Result<Vec<f32>> {
+pub(crate) fn mean_weights<D: Device + StickBreaking>(
+    device: &D,
+    heads: &[f32],
+    n_weights: usize,
+) -> Result<Vec<f32>> {
     let n = heads.len() / (2 * n_weights);
     let mut head = Matrix::zeros(device, 1, n, 2 * n_weights)?;
     device.write(&mut head.data, 0, heads)?;
@@ -164,14 +171,14 @@ impl Sticks {
         self.networks.architecture.n_latents()
     }
 
-    fn weights<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
+    fn weights<D: Device + StickBreaking>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let run = self.networks.run(device, data)?;
         let heads = heads(&run, &Params::fixed(device, &self.networks.values)?)?;
         mean_weights(device, &heads, self.n_weights())
     }
 }
 
-impl<D: Device> Clustering<D> for Sticks {
+impl<D: Device + StickBreaking> Clustering<D> for Sticks {
     fn n_clusters(&self) -> usize {
         self.n_weights()
     }

@@ -1,6 +1,6 @@
 //! Epochs of training for methods that make their own steps.
 
-use pervade::compute::{Device, Params, Tick, Ticks};
+use pervade::compute::{self, Device, Params, Tick, Ticks};
 use pervade::record::JointEpoch;
 use pervade::train::{Control, Event, Observer, Pack, Run, Stage, run_steps};
 use pervade::{Error, Result};
@@ -11,7 +11,7 @@ pub(crate) trait Step<D: Device> {
     const DRAWS: u64;
 
     /// Gathers rows, computes gradients, updates weights: the same every time but for what `tick` says.
-    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()>;
+    fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()>;
 
     /// Terms of the ELBO since they were last taken.
     fn sums(&mut self) -> &mut D::Sums;
@@ -43,7 +43,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
                 }
             });
             let body = |params: &mut _, tick: &_| work.step(run, params, tick);
-            run.device.steps(&ticks, &mut recording, &mut pack.params, body)
+            Ok(run.device.steps(&ticks, &mut recording, &mut pack.params, body)?)
         })?;
         run.data.check_unchanged()?;
         if stopped.is_some() {

@@ -100,7 +100,6 @@ names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli"
 names!(PretrainKind, "pretrain": "end-to-end" => PretrainKind::EndToEnd, "stacked" => PretrainKind::Stacked);
 names!(Choice, "choose": "modularity" => Choice::Modularity, "elbo" => Choice::Elbo);
 names!(Keep, "keep": "best" => Keep::Best, "last" => Keep::Last);
-names!(Gamma, "gamma": "exact" => Gamma::Exact, "sampled" => Gamma::Sampled);
 
 impl FromStr for Clusters {
     type Err = Error;

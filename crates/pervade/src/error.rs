@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::memory::size;
+use crate::compute::{self, Advice};
+use crate::units::size;
 
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -96,6 +97,52 @@ pub enum Error {
         /// The last epoch that was finished.
         epoch: usize,
     },
+}
+
+impl From<compute::Error> for Error {
+    fn from(error: compute::Error) -> Self {
+        let problem = error.to_string();
+        match error {
+            compute::Error::UnknownDevice { wanted } => {
+                Error::setting("device", wanted, "must be `auto`, `cpu`, `cuda` or `cuda:N`")
+            }
+            compute::Error::TooManyRestarts { restarts, most } => Error::setting(
+                "restarts",
+                restarts,
+                format!("must be at most {most} side by side on a CUDA device"),
+            ),
+            compute::Error::TooManyComponents { components } => {
+                let problem = "are more than the CUDA device's kernels have room for";
+                Error::setting("components", components, problem).with_hint("use fewer, or `--device cpu`")
+            }
+            compute::Error::Failed { advice, .. } => {
+                Error::Device { problem, hint: device_hint(advice).to_string() }
+            }
+            compute::Error::OutOfMemory { .. } => {
+                let hint = "lower --restarts or --batch, or use --device cpu, which leaves the data in the host's memory";
+                Error::Device { problem, hint: hint.to_string() }
+            }
+            _ => Error::Device { problem, hint: String::new() },
+        }
+    }
+}
+
+fn device_hint(advice: Advice) -> &'static str {
+    match advice {
+        Advice::BuildWithCuda => "build with the feature `cuda`, or use the CPU",
+        Advice::InstallDriver => "install NVIDIA's driver, or use `--device cpu`",
+        Advice::InstallCompiler => {
+            "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into LD_LIBRARY_PATH, or use \
+             `--device cpu`"
+        }
+        Advice::UpdateDriver => "the driver is too old for this CUDA: update it",
+        Advice::ChooseDevice => "devices are numbered from 0; CUDA_VISIBLE_DEVICES hides some",
+        Advice::UpdateCompiler => "a newer NVRTC may know this device; `--device cpu` always works",
+        Advice::UseCpu => "use `--device cpu`",
+        _ => {
+            "`pervade doctor --device cuda` checks the device; the last checkpoint can be resumed with `--resume`"
+        }
+    }
 }
 
 impl Error {

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
-use crate::compute::{Device, Likelihood};
+use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice};
 use crate::data::Dataset;
 use crate::metrics;
 use crate::model::{RestartSummary, Vade};
+use crate::record::Finished;
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
@@ -58,18 +57,6 @@ impl Fit {
         }
         all
     }
-}
-
-/// A restart that is done; its numbers travel beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Finished {
-    /// How it went.
-    pub record: RestartRecord,
-    /// Cluster of each component.
-    pub groups: Vec<u32>,
-    /// p(x|z) with its variance.
-    pub likelihood: Likelihood,
 }
 
 /// Fits VaDE to rows. There is no way to hand it labels.

@@ -32,25 +32,30 @@
 //! ```
 
 mod clusterer;
-pub mod compute;
 pub mod config;
 pub mod data;
 mod error;
 pub mod files;
 mod fit;
 pub mod graph;
+pub mod infer;
+mod interrupt;
 pub mod memory;
 pub mod metrics;
 pub mod mixture;
 pub mod model;
 pub mod nn;
-mod parallel;
 mod quiet;
 pub mod record;
 mod rows;
 pub mod seed;
 pub mod train;
+mod units;
+
+/// The devices and their operations: the crate `pervade-compute`.
+pub use pervade_compute as compute;
+pub use pervade_compute::on_device;
 
 pub use clusterer::{Clusterer, Clustering};
 pub use error::{Error, Result};
-pub use fit::{Finished, Fit, fit, fit_restarts};
+pub use fit::{Fit, fit, fit_restarts};

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use crate::units::size;
 use crate::{Error, Result};
 
 /// Needs below this are not worth a look at the system; they are within the margin.
@@ -142,16 +143,6 @@ fn compare(what: &str, need: &Need, hint: &str, available: Option<Available>) ->
         limit,
         hint: hint.to_string(),
     })
-}
-
-/// A number of bytes as people read it: `34.4 GB`.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        1_000_000_000..1_000_000_000_000 => format!("{:.2} GB", bytes as f64 / 1e9),
-        _ => format!("{:.1} TB", bytes as f64 / 1e12),
-    }
 }
 
 /// The text of a file of the system, if it can be read.

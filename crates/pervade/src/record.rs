@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compute::Terms;
+use crate::compute::{Likelihood, Terms};
 
 /// One epoch of pretraining: the loss is minus the mean log likelihood, in nats per row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,4 +102,16 @@ impl RestartRecord {
     pub fn elbo(&self) -> Option<f64> {
         self.joint.last().map(|epoch| epoch.elbo)
     }
+}
+
+/// A restart that is done; its numbers travel beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finished {
+    /// How it went.
+    pub record: RestartRecord,
+    /// Cluster of each component.
+    pub groups: Vec<u32>,
+    /// p(x|z) with its variance.
+    pub likelihood: Likelihood,
 }

@@ -8,6 +8,7 @@ mod common;
 
 use common::ops::*;
 use pervade::compute::cpu::simd::Isa;
+use pervade::compute::prelude::*;
 use pervade::compute::*;
 use pervade::data::{Csr, Dataset, Preparation, PrepareKind, Values};
 use pervade::seed::Stream;
@@ -124,9 +125,9 @@ fn sparse_cases() -> Vec<Case> {
         cases.push(case(format!("sparse affine {b}x{d}x{m}"), PRODUCT, forward, move |cpu| {
             let (data, mut y) = (sparse(b, d), zeros(1, b, m));
             let preparation = Preparation::fit(PrepareKind::None, &data).unwrap();
-            let rows = cpu.rows(&data, &preparation).unwrap();
+            let rows = cpu.rows(data.view(&preparation)).unwrap();
             let mut batch = cpu.batch(&rows, 1, b).unwrap();
-            cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
+            cpu.gather(&rows, RowSelection::Range { first: 0 }, &mut batch).unwrap();
             let p = Params::fixed(cpu, &values).unwrap();
             cpu.input_affine(&p, layer, &rows, &batch, Activation::Relu, &mut y).unwrap();
             y.data
@@ -134,9 +135,9 @@ fn sparse_cases() -> Vec<Case> {
         cases.push(case(format!("sparse weights {b}x{d}x{m}"), PRODUCT, weights, move |cpu| {
             let data = sparse(b, d);
             let preparation = Preparation::fit(PrepareKind::None, &data).unwrap();
-            let rows = cpu.rows(&data, &preparation).unwrap();
+            let rows = cpu.rows(data.view(&preparation)).unwrap();
             let mut batch = cpu.batch(&rows, 1, b).unwrap();
-            cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
+            cpu.gather(&rows, RowSelection::Range { first: 0 }, &mut batch).unwrap();
             let mut p = Params::zeros(cpu, 1, layout.len()).unwrap();
             cpu.input_affine_backward(&mut p, layer, &rows, &batch, &dy, None).unwrap();
             p.gradients
@@ -383,9 +384,9 @@ fn an_update_on_the_way_back_is_the_gradient_and_then_adam() {
         let (x, dy) = (random_matrix(2, b, n, 1), random_matrix(2, b, m, 2));
         let data = sparse(b.max(2), n);
         let preparation = Preparation::fit(PrepareKind::None, &data).unwrap();
-        let rows = cpu.rows(&data, &preparation).unwrap();
+        let rows = cpu.rows(data.view(&preparation)).unwrap();
         let mut batch = cpu.batch(&rows, 2, b).unwrap();
-        cpu.gather(&rows, Pick::Range { first: 0 }, &mut batch).unwrap();
+        cpu.gather(&rows, RowSelection::Range { first: 0 }, &mut batch).unwrap();
         let range = 0..layout.len();
         let adam =
             |step| AdamStep { range: range.clone(), group: 0, learning_rate: 1e-2, step, epsilon: 1e-4 };

@@ -2,8 +2,9 @@
 //! `pervade doctor --device cuda` compares every operation with the CPU where there is one.
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-use pervade::compute::cuda::{compile_image, kept_image};
+use pervade::compute::cuda::{cached_image, compile_image};
 use pervade::compute::{Cuda, Precision};
+use pervade::files::KernelFolder;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// `scripts/test` fetches NVRTC and sets PERVADE_NVRTC; without it there is nothing to compile with.
@@ -28,7 +29,7 @@ fn kernels_compile_for_every_architecture_that_is_supported() {
 #[test]
 fn compiled_kernels_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = || kept_image("sm_80", Precision::Fp32, Some(&folder.path().join("new")));
+    let kept = || cached_image("sm_80", Precision::Fp32, Some(&KernelFolder::new(folder.path().join("new"))));
     if compile_image("sm_80", Precision::Fp32).is_err() {
         return; // The test above says whether that may be.
     }
@@ -79,7 +80,7 @@ fn compiled_kernels_are_kept() {
         }
     }
     // No folder can be made below a file.
-    assert_eq!(kept_image("sm_80", Precision::Fp32, Some(&path)).unwrap(), image);
+    assert_eq!(cached_image("sm_80", Precision::Fp32, Some(&KernelFolder::new(&path))).unwrap(), image);
 }
 
 #[test]
@@ -91,5 +92,5 @@ fn a_device_that_is_not_there_is_an_error_with_advice() {
     } else {
         assert!(text.contains("no CUDA driver was found (looked for libcuda.so"), "{text}");
     }
-    assert!(error.hint().is_some());
+    assert!(pervade::Error::from(error).hint().is_some());
 }

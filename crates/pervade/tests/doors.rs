@@ -97,9 +97,10 @@ fn the_type_of_a_table_does_not_choose_its_scale() {
 #[test]
 fn devices_go_by_name() {
     let (device, _) = AnyDevice::open("cpu", Precision::Fp32, None).unwrap();
-    assert_eq!(device.name(), on_device!(&device, device => pervade::compute::Device::name(device)));
+    assert_eq!(device.name(), on_device!(&device, device => pervade::compute::Memory::name(device)));
     assert!(AnyDevice::open("auto", Precision::Fp32, None).is_ok());
-    let error = AnyDevice::open("abacus", Precision::Fp32, None).unwrap_err().to_string();
+    let error =
+        pervade::Error::from(AnyDevice::open("abacus", Precision::Fp32, None).unwrap_err()).to_string();
     assert!(error.contains("`device` is abacus"), "{error}");
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 use common::differences::*;
 use common::ops::*;
+use pervade::compute::prelude::*;
 use pervade::compute::*;
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Csr, Dataset, Preparation, PrepareKind, Values};
@@ -60,9 +61,9 @@ fn input_affine_dense_and_sparse() {
         for data in dense_and_sparse(8, d) {
             let Ok(preparation) = Preparation::fit(kind, &data) else { continue };
             let what = format!("{kind} {}", data.source());
-            let rows = CPU().rows(&data, &preparation).unwrap();
+            let rows = CPU().rows(data.view(&preparation)).unwrap();
             let mut batch = CPU().batch(&rows, 1, b).unwrap();
-            CPU().gather(&rows, Pick::Range { first: 1 }, &mut batch).unwrap();
+            CPU().gather(&rows, RowSelection::Range { first: 1 }, &mut batch).unwrap();
             let (layout, layer) = one_layer(d, m);
             let (mut p, w) = (params(1, &layout, 7), random_matrix(1, b, m, 8));
             // What was there before must not count: gradients are set, not added to.

@@ -4,6 +4,7 @@ mod common;
 
 use common::differences::*;
 use common::ops::*;
+use pervade::compute::prelude::*;
 use pervade::compute::*;
 use pervade::seed::Stream;
 
@@ -134,7 +135,7 @@ fn likelihoods_by_shares() {
         d_shares.data.fill(0.5);
         let (shares, mut sums) =
             (matrix(r, b, samples, shares.to_vec()), CPU().sums(r, samples * b).unwrap());
-        CPU().shared_likelihood(&families, &x, &shares, &mut output, &mut d_shares, &mut sums).unwrap();
+        CPU().weighted_likelihood(&families, &x, &shares, &mut output, &mut d_shares, &mut sums).unwrap();
         let terms = CPU().take_sums(&mut sums).unwrap();
         // The share is added to what is there.
         d_shares.data.iter_mut().for_each(|d| *d -= 0.5);
@@ -192,7 +193,7 @@ fn mixtures_as_posteriors() {
 fn windows_of_images() {
     let windows = Windows { height: 7, width: 6, channels: 2, size: 3, stride: 2, padding: 1 };
     let (r, n) = (2, 2);
-    let [down, across] = windows.places();
+    let [down, across] = windows.count();
     let (images, unfolded) = ((n, windows.image_len()), (n * down * across, windows.window_len()));
     let x = random_matrix(r, images.0, images.1, 30);
     let w = random_matrix(r, unfolded.0, unfolded.1, 31);
@@ -217,18 +218,18 @@ fn curves() {
     let (b, n) = (5, 9);
     let w = random_matrix(1, b, n, 32);
     for (curve, step) in [
-        (Curve::Leaky { slope: 0.1 }, LINEAR),
-        (Curve::Leaky { slope: 0.0 }, LINEAR),
-        (Curve::Logistic, CURVED),
+        (Activation::LeakyRelu { slope: 0.1 }, LINEAR),
+        (Activation::LeakyRelu { slope: 0.0 }, LINEAR),
+        (Activation::Sigmoid, CURVED),
     ] {
         let x = away_from_zero(b * n, 33);
         let forward = |v: &[f32]| {
             let mut y = matrix(1, b, n, v.to_vec());
-            CPU().bend(curve, &mut y).unwrap();
+            CPU().activate(curve, &mut y).unwrap();
             y
         };
         let mut dy = w.clone();
-        CPU().bend_backward(curve, &forward(&x), &mut dy).unwrap();
+        CPU().activate_backward(curve, &forward(&x), &mut dy).unwrap();
         check(&format!("{curve:?}"), step, &x, &dy.data, |v| weighted(&w.data, &forward(v).data));
     }
 }

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use common::ops::{matrix, one_mixture, params, random, zeros};
 use common::{planted, tiny};
-use pervade::compute::{Cpu, Device, Gamma};
+use pervade::compute::prelude::*;
+use pervade::compute::{Cpu, Gamma};
 use pervade::config::{Clusters, LikelihoodKind, Recipe, Settings};
 use pervade::data::{Dataset, PrepareKind};
 use pervade::model::Vade;

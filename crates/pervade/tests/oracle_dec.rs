@@ -4,7 +4,8 @@ mod common;
 
 use common::ops::{assert_tensor_close, matrix, one_mixture, zeros};
 use common::{Oracle, assert_close};
-use pervade::compute::{Cpu, Device, Params};
+use pervade::compute::prelude::*;
+use pervade::compute::{Cpu, Params};
 
 const TOLERANCE: f64 = 1e-5;
 

@@ -8,7 +8,8 @@ mod common;
 
 use common::ops::{assert_tensor_close, named_params};
 use common::{Oracle, assert_close};
-use pervade::compute::{AdamStep, Cpu, Device, Gamma, Params};
+use pervade::compute::prelude::*;
+use pervade::compute::{AdamStep, Cpu, Gamma, Params};
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Dataset, PrepareKind};
 use pervade::train::{Control, Event, JointStep, Observer, Pack, Run, pretrain};

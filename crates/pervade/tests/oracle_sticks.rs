@@ -5,9 +5,8 @@ mod common;
 
 use common::ops::{Floats, assert_tensor_close, keys, matrix, one_layer, zeros};
 use common::{Oracle, assert_close};
-use pervade::compute::{
-    Activation, Cpu, Device, Draw, Likelihood, Matrix, Params, PosteriorMixture, StickPrior,
-};
+use pervade::compute::prelude::*;
+use pervade::compute::{Activation, Cpu, Draw, Likelihood, Matrix, Params, PosteriorMixture, StickPrior};
 use pervade::seed::Stream;
 
 const TOLERANCE: f64 = 1e-5;
@@ -75,7 +74,7 @@ fn elbo_of_a_mixture_as_posterior() {
     let mut sums = cpu.sums(1, K * B).unwrap();
     let posterior = PosteriorMixture { head: &components, z: &z, shares: &shares, drawn: &drawn };
     cpu.posterior_mixture(0.5, posterior, &mut d_components, &mut d_shares, &mut d_drawn, &mut sums).unwrap();
-    cpu.shared_likelihood(&[Likelihood::Bernoulli], &x, &shares, &mut output, &mut d_shares, &mut sums)
+    cpu.weighted_likelihood(&[Likelihood::Bernoulli], &x, &shares, &mut output, &mut d_shares, &mut sums)
         .unwrap();
     cpu.affine_backward_input(&params, layer, &output, None, &mut dz).unwrap();
     cpu.sample_latents_backward(&components, &z, &dz, None, &mut d_components).unwrap();

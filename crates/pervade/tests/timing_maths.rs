@@ -44,9 +44,9 @@ fn time<D: Device>(device: &D, latents: &[f32]) -> (DiagonalMixture, Graph) {
     let sample: Vec<u32> = (0..20_000).map(|i| i * 3).collect();
     let draws: Vec<f64> = (0..N_COMPONENTS).map(|m| key.uniform(9, m as u32, 9)).collect();
     let mut points = device.points(latents, N_LATENT).unwrap();
-    device.spread(&mut points, &sample, &draws[..2]).unwrap();
+    device.kmeans_plus_plus(&mut points, &sample, &draws[..2]).unwrap();
     let start = Instant::now();
-    device.spread(&mut points, &sample, &draws).unwrap();
+    device.kmeans_plus_plus(&mut points, &sample, &draws).unwrap();
     eprintln!("start of k-means: {:.4} s", start.elapsed().as_secs_f64());
     let kmeans = || mixture::kmeans(device, latents, N_LATENT, N_COMPONENTS, key, 0).unwrap();
     let (clusters, seconds) = timed(kmeans);

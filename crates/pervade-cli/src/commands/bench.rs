@@ -120,8 +120,8 @@ fn require_parameters<D: Device>(run: &Run<'_, D>, restarts: usize) -> Result<()
     memory::require("the networks of the benchmark", &need, "lower `--restarts` or `--columns`")
 }
 
-/// Times joint steps after a warm-up.
-pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
+/// Refuses sizes out of range; how long to measure.
+fn check_shape(shape: &StepArgs) -> Result<Duration> {
     let limit = Duration::try_from_secs_f64(shape.seconds)
         .map_err(|_| Error::setting("seconds", shape.seconds, "must be a number of seconds"))?;
     let sizes = [
@@ -135,6 +135,12 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
             return Err(Error::setting(name, value, "must be between 1 and 65536"));
         }
     }
+    Ok(limit)
+}
+
+/// Times joint steps after a warm-up.
+pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
+    let limit = check_shape(shape)?;
     let [most, least] = STEPS;
     let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MOST_STEPS);
     let data = uniform_rows((n_steps * shape.batch).max(20 * shape.components), shape.columns)?;

@@ -1,12 +1,12 @@
 //! D and Q: an image to a verdict and to what is known of the code that it was made from.
 
-use pervade::Result;
-use pervade::compute::{Activation, AdamStep, Affine, Curve, Device, Layout, Matrix, NormSlots, Params};
+use crate::ImageDevice;
+use pervade::compute::{Activation, AdamStep, Affine, Layout, Matrix, NormSlots, Params, Result};
 use pervade::nn::{BatchNorm, Convolution, Normed};
 
 use super::{Sizes, halving};
 
-const LEAKY: Curve = Curve::Leaky { slope: 0.1 };
+const LEAKY: Activation = Activation::LeakyRelu { slope: 0.1 };
 
 /// Two convolutions and a layer, which D and Q share, then the head of each.
 ///
@@ -50,7 +50,7 @@ pub(crate) struct Judged<B> {
 
 impl<B> Judged<B> {
     /// Room for n images in so many groups, which are normalised each by itself.
-    pub(crate) fn new<D: Device<Buffer = B>>(
+    pub(crate) fn new<D: ImageDevice<Buffer = B>>(
         device: &D,
         sizes: &Sizes,
         n: usize,
@@ -91,7 +91,7 @@ impl Discriminator {
         let flat = (sizes.side / 4).pow(2) * far;
         let norm = |layout: &mut Layout, name: &str, columns| BatchNorm {
             slots: NormSlots::new(layout, name, columns),
-            curve: LEAKY,
+            activation: LEAKY,
         };
         let first = Convolution::new(&mut layout, "discriminator.0", halving(sizes.side, 1), near);
         let second = Convolution::new(&mut layout, "discriminator.1", halving(sizes.side / 2, near), far);
@@ -123,7 +123,7 @@ impl Discriminator {
     }
 
     /// From the images to the logits and Q's output.
-    pub(crate) fn forward<D: Device>(
+    pub(crate) fn forward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -132,7 +132,7 @@ impl Discriminator {
     ) -> Result<()> {
         let j = judged;
         self.first.forward(device, params, &j.images, &mut j.unfolded, &mut j.first)?;
-        device.bend(LEAKY, &mut j.first)?;
+        device.activate(LEAKY, &mut j.first)?;
         self.second.0.forward(device, params, &j.first, &mut j.second_unfolded, &mut j.second.x)?;
         self.second.1.forward(device, params, kept, &mut j.second)?;
         device.affine(params, self.third.0, &j.second.y, Activation::Linear, &mut j.third.x)?;
@@ -146,7 +146,7 @@ impl Discriminator {
 
     /// From the gradients of the logits and of Q's output to those of all layers' outputs, and on to the images if
     /// somebody wants to know.
-    pub(crate) fn backward<D: Device>(
+    pub(crate) fn backward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -164,7 +164,7 @@ impl Discriminator {
         self.second.1.backward_input(device, params, &mut j.second)?;
         let dy = &j.second.dx;
         self.second.0.backward_input(device, params, dy, &mut j.d_second_unfolded, &mut j.d_first)?;
-        device.bend_backward(LEAKY, &j.first, &mut j.d_first)?;
+        device.activate_backward(LEAKY, &j.first, &mut j.d_first)?;
         if to_images {
             self.first.backward_input(device, params, &j.d_first, &mut j.d_unfolded, &mut j.d_images)?;
         }
@@ -172,7 +172,7 @@ impl Discriminator {
     }
 
     /// The weights' gradients after the way back, or the update by them.
-    pub(crate) fn learn<D: Device>(
+    pub(crate) fn learn<D: ImageDevice>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,

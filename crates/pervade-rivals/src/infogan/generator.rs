@@ -1,12 +1,12 @@
 //! G: a choice, some numbers and noise to an image.
 
-use pervade::Result;
-use pervade::compute::{Activation, AdamStep, Affine, Curve, Device, Layout, Matrix, NormSlots, Params};
+use crate::ImageDevice;
+use pervade::compute::{Activation, AdamStep, Affine, Layout, Matrix, NormSlots, Params, Result};
 use pervade::nn::{BatchNorm, Normed, TransposedConvolution};
 
 use super::{Sizes, halving};
 
-const RELU: Curve = Curve::Leaky { slope: 0.0 };
+const RELU: Activation = Activation::LeakyRelu { slope: 0.0 };
 
 /// Two layers and two transposed convolutions, normalised but for the last.
 pub(crate) struct Generator {
@@ -34,7 +34,7 @@ pub(crate) struct Made<B> {
 }
 
 impl<B> Made<B> {
-    pub(crate) fn new<D: Device<Buffer = B>>(
+    pub(crate) fn new<D: ImageDevice<Buffer = B>>(
         device: &D,
         sizes: &Sizes,
         n: usize,
@@ -67,7 +67,7 @@ impl Generator {
         let quarter = (sizes.side / 4).pow(2);
         let norm = |layout: &mut Layout, name: &str, columns| BatchNorm {
             slots: NormSlots::new(layout, name, columns),
-            curve: RELU,
+            activation: RELU,
         };
         let first = layout.push_affine("generator.0", sizes.n_inputs(), sizes.width);
         let first_norm = norm(&mut layout, "generator.0.norm", sizes.width);
@@ -97,7 +97,7 @@ impl Generator {
     }
 
     /// From z to the images.
-    pub(crate) fn forward<D: Device>(
+    pub(crate) fn forward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -111,18 +111,18 @@ impl Generator {
         self.third.0.forward(device, params, &made.second.y, &mut made.spread, &mut made.third.x)?;
         self.third.1.forward(device, params, kept, &mut made.third)?;
         self.last.forward(device, params, &made.third.y, &mut made.last_spread, &mut made.images)?;
-        device.bend(Curve::Logistic, &mut made.images)
+        device.activate(Activation::Sigmoid, &mut made.images)
     }
 
     /// From the images' gradient, which is used up, to those of all layers' outputs.
-    pub(crate) fn backward<D: Device>(
+    pub(crate) fn backward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
         made: &mut Made<D::Buffer>,
         d_images: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
-        device.bend_backward(Curve::Logistic, &made.images, d_images)?;
+        device.activate_backward(Activation::Sigmoid, &made.images, d_images)?;
         self.last.backward_input(device, params, d_images, &mut made.d_last_spread, &mut made.third.dy)?;
         self.third.1.backward_input(device, params, &mut made.third)?;
         let (third, second) = (&made.third, &mut made.second);
@@ -133,7 +133,7 @@ impl Generator {
     }
 
     /// The weights' gradients after the way back, or the update by them.
-    pub(crate) fn learn<D: Device>(
+    pub(crate) fn learn<D: ImageDevice>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,

@@ -27,8 +27,9 @@ mod training;
 pub(crate) use discriminator::{Discriminator, Judged};
 pub(crate) use generator::{Generator, Made};
 
+use crate::ImageDevice;
 use pervade::compute::cpu::math::normal_pair;
-use pervade::compute::{Affine, Device, NormSlots, Windows};
+use pervade::compute::{Affine, NormSlots, Windows};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::record::JointEpoch;
 use pervade::seed::{Key, Stream};
@@ -149,7 +150,7 @@ impl InfoGan {
     }
 }
 
-impl<D: Device> Clusterer<D> for InfoGan {
+impl<D: ImageDevice> Clusterer<D> for InfoGan {
     fn name(&self) -> &'static str {
         "infogan"
     }
@@ -164,7 +165,7 @@ impl<D: Device> Clusterer<D> for InfoGan {
         let sizes = self.sizes(data)?;
         // One scale for all pixels: what a generator's logistic output can reach, and nothing else.
         let preparation = Preparation::fit(PrepareKind::UnitRange, data)?;
-        let rows = device.rows(data, &preparation)?;
+        let rows = device.rows(data.view(&preparation))?;
         let (stage, phase, steps) = (Stage::Joint, "adversarial training", self.updates);
         let (restart, done, epochs) = (0, 0, self.epochs);
         observer.event(&Event::StageStarted { restart, stage, phase, epochs, done, steps });

@@ -1,6 +1,7 @@
 //! One update of InfoGAN against PyTorch; `testdata/oracle/make_images.py` wrote the values.
 
-use pervade::compute::{Cpu, Device, Layout, Params};
+use pervade::compute::prelude::*;
+use pervade::compute::{Cpu, Layout, Params};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 
 use super::training::Training;
@@ -59,7 +60,7 @@ fn losses_and_gradients_of_an_update_agree_with_pytorch() {
     let data = Dataset::from_rows(BATCH, 64, oracle.f32("infogan/real")).unwrap();
     let as_they_are = Preparation::fit(PrepareKind::None, &data).unwrap();
     let method = InfoGan { n_clusters: 3, batch: BATCH, information_weight: 0.7, ..InfoGan::default() };
-    let rows = cpu.rows(&data, &as_they_are).unwrap();
+    let rows = cpu.rows(data.view(&as_they_are)).unwrap();
     let mut training = Training::new(&method, sizes, &cpu, rows, BATCH, 0).unwrap();
     let Training { generator, discriminator, made_by, judged_by, work, .. } = &mut training;
     start(&oracle, &generator.layout, made_by);

@@ -1,6 +1,7 @@
 //! Trained networks: Q finds the clusters of rows, G makes new rows.
 
-use pervade::compute::{Device, Params, Pick};
+use crate::ImageDevice;
+use pervade::compute::{Params, RowSelection};
 use pervade::data::{Dataset, Preparation};
 use pervade::seed::{Key, Stream};
 use pervade::{Clustering, Error, Result};
@@ -21,7 +22,7 @@ pub(crate) struct Trained {
 }
 
 impl Trained {
-    pub(crate) fn new<D: Device>(
+    pub(crate) fn new<D: ImageDevice>(
         device: &D,
         sizes: Sizes,
         preparation: Preparation,
@@ -30,7 +31,7 @@ impl Trained {
         let values = |params: &Params<D::Buffer>| {
             let mut values = vec![0.0; params.stride];
             device.read(&params.values, 0, &mut values)?;
-            Ok(values)
+            Ok::<_, Error>(values)
         };
         let (made_by, judged_by) = (values(&training.made_by)?, values(&training.judged_by)?);
         Ok(Self { sizes, preparation, made_by, judged_by })
@@ -47,7 +48,7 @@ impl Trained {
     }
 }
 
-impl<D: Device> Clustering<D> for Trained {
+impl<D: ImageDevice> Clustering<D> for Trained {
     fn n_clusters(&self) -> usize {
         self.sizes.n_clusters
     }
@@ -56,15 +57,20 @@ impl<D: Device> Clustering<D> for Trained {
         self.preparation.check_columns(data)?;
         let discriminator = Discriminator::new(&self.sizes);
         let params = Params::fixed(device, &self.judged_by)?;
-        let rows = device.rows(data, &self.preparation)?;
+        let rows = device.rows(data.view(&self.preparation))?;
         let n = BLOCK.min(data.n_rows());
         let mut batch = device.batch(&rows, 1, n)?;
         let mut judged = Judged::new(device, &self.sizes, n, 1, false)?;
         let mut output = vec![0.0; n * self.sizes.n_outputs()];
         let mut clusters = Vec::with_capacity(data.n_rows());
         for first in (0..data.n_rows()).step_by(n) {
-            device.gather(&rows, Pick::Range { first }, &mut batch)?;
-            device.copy_columns(device.picked(&batch), 0..data.n_columns(), &mut judged.images, [0, 0])?;
+            device.gather(&rows, RowSelection::Range { first }, &mut batch)?;
+            device.copy_columns(
+                device.batch_rows(&batch),
+                0..data.n_columns(),
+                &mut judged.images,
+                [0, 0],
+            )?;
             discriminator.forward(device, &params, true, &mut judged)?;
             device.read(&judged.output.data, 0, &mut output)?;
             let k = self.sizes.n_clusters;

@@ -1,7 +1,8 @@
 //! The two phases of an update, and what they work on.
 
+use crate::ImageDevice;
 use pervade::Result;
-use pervade::compute::{Device, Draw, Likelihood, Matrix, Params, Pick, Terms, Tick};
+use pervade::compute::{self, Draw, Likelihood, Matrix, Params, RowSelection, Terms, Tick};
 use pervade::seed::{Key, Stream};
 
 use super::{Discriminator, Generator, InfoGan, Judged, Made, Sizes, start_values};
@@ -12,7 +13,7 @@ const EPSILON: f32 = 1e-8;
 const DRAWS: u64 = 2;
 
 /// Networks, their numbers, and buffers made once.
-pub(crate) struct Training<'r, D: Device> {
+pub(crate) struct Training<'r, D: ImageDevice> {
     /// The phases as steps that a device may repeat; first, so that they go before what they work on.
     recordings: [D::Recording; 2],
     pub(crate) generator: Generator,
@@ -24,7 +25,7 @@ pub(crate) struct Training<'r, D: Device> {
 }
 
 /// What changes from update to update, and the settings of an update.
-pub(crate) struct Work<'r, D: Device> {
+pub(crate) struct Work<'r, D: ImageDevice> {
     rows: D::Rows<'r>,
     batch: D::Batch,
     /// Made images, then real ones.
@@ -47,7 +48,7 @@ pub(crate) struct Work<'r, D: Device> {
     pass: u64,
 }
 
-impl<'r, D: Device> Training<'r, D> {
+impl<'r, D: ImageDevice> Training<'r, D> {
     pub(crate) fn new(
         method: &InfoGan,
         sizes: Sizes,
@@ -61,7 +62,7 @@ impl<'r, D: Device> Training<'r, D> {
             let mut params = Params::zeros(device, 1, start.len())?;
             params.beta1 = method.beta1;
             device.write(&mut params.values, 0, &start)?;
-            Ok(params)
+            Ok::<_, compute::Error>(params)
         };
         let (g, d) = (&generator, &discriminator);
         let made_by = params(start_values(g.layout.len(), &g.layers(), &g.norms(), seed, 0))?;
@@ -71,7 +72,7 @@ impl<'r, D: Device> Training<'r, D> {
     }
 
     /// Update number `step`. Each phase is a step of its own, because it uses weights that the one before has changed.
-    pub(crate) fn update(&mut self, device: &D, step: u64) -> Result<()> {
+    pub(crate) fn update(&mut self, device: &D, step: u64) -> compute::Result<()> {
         let Self { recordings, generator, discriminator, made_by, judged_by, work } = self;
         let [first, second] = recordings;
         let ticks = [work.tick(step)];
@@ -94,7 +95,7 @@ impl<'r, D: Device> Training<'r, D> {
     }
 }
 
-impl<'r, D: Device> Work<'r, D> {
+impl<'r, D: ImageDevice> Work<'r, D> {
     pub(crate) fn new(
         method: &InfoGan,
         sizes: &Sizes,
@@ -107,7 +108,7 @@ impl<'r, D: Device> Work<'r, D> {
         let verdicts = |no: usize| {
             let mut verdicts = Matrix::zeros(device, 1, no + b, 1)?;
             device.write(&mut verdicts.data, no, &vec![1.0; b])?;
-            Ok(verdicts)
+            Ok::<_, compute::Error>(verdicts)
         };
         Ok(Self {
             batch: device.batch(&rows, 1, b)?,
@@ -135,7 +136,7 @@ impl<'r, D: Device> Work<'r, D> {
     }
 
     /// New codes, for the phase that follows.
-    fn draw(&mut self, device: &D, step: u64) -> Result<()> {
+    fn draw(&mut self, device: &D, step: u64) -> compute::Result<()> {
         device.draw_codes(Draw { keys: &self.keys[1], step }, self.code.0, &mut self.made.z)
     }
 
@@ -148,11 +149,12 @@ impl<'r, D: Device> Work<'r, D> {
         (discriminator, judged_by): (&Discriminator, &mut Params<D::Buffer>),
         tick: &Tick,
         update: bool,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         generator.forward(device, made_by, false, &mut self.made)?;
-        let pick = Pick::Shuffled { keys: &self.keys[0], epoch: tick.epoch, first: tick.first as usize };
+        let pick =
+            RowSelection::Shuffled { keys: &self.keys[0], epoch: tick.epoch, first: tick.first as usize };
         device.gather(&self.rows, pick, &mut self.batch)?;
-        let (made, real, both) = (&self.made.images, device.picked(&self.batch), &mut self.both);
+        let (made, real, both) = (&self.made.images, device.batch_rows(&self.batch), &mut self.both);
         device.copy_columns(made, 0..made.columns, &mut both.images, [0, 0])?;
         device.copy_columns(real, 0..real.columns, &mut both.images, [made.rows, 0])?;
         discriminator.forward(device, judged_by, false, both)?;
@@ -172,7 +174,7 @@ impl<'r, D: Device> Work<'r, D> {
         (discriminator, judged_by): (&Discriminator, &Params<D::Buffer>),
         tick: &Tick,
         update: bool,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (made, judged) = (&mut self.made, &mut self.made_judged);
         generator.forward(device, made_by, false, made)?;
         device.copy_columns(&made.images, 0..made.images.columns, &mut judged.images, [0, 0])?;

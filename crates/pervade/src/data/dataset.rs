@@ -7,7 +7,9 @@ use std::sync::Arc;
 use half::f16;
 
 use super::input_file::{self, InputFile};
-use crate::compute::Mapped;
+use super::mapped::Mapped;
+use super::prepare::Preparation;
+use crate::compute::{self, RowValues, RowsView};
 use crate::{Error, Result};
 
 /// An N x D table. There is no place for labels in it.
@@ -40,6 +42,22 @@ pub enum Values<'d> {
     F64(Array<'d, f64>),
     /// Sparse rows.
     Csr(Csr),
+}
+
+impl Values<'_> {
+    fn view(&self) -> RowValues<'_> {
+        match self {
+            Values::U8(x) => RowValues::U8(x),
+            Values::F16(x) => RowValues::F16(x),
+            Values::F32(x) => RowValues::F32(x),
+            Values::F64(x) => RowValues::F64(x),
+            Values::Csr(csr) => RowValues::Csr(compute::Csr {
+                starts: &csr.starts,
+                columns: &csr.columns,
+                values: &csr.values,
+            }),
+        }
+    }
 }
 
 /// Numbers that are owned, that lie in a mapped file, or that someone else holds.
@@ -416,17 +434,16 @@ impl<'d> Dataset<'d> {
     /// Writes row `i` as single-precision numbers into `out`, unprepared.
     #[inline]
     pub fn row_into(&self, i: usize, out: &mut [f32]) {
-        let range = i * self.n_columns..(i + 1) * self.n_columns;
-        match &self.values {
-            Values::U8(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = f32::from(x)),
-            Values::F16(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = x.to_f32()),
-            Values::F32(v) => out.copy_from_slice(&v[range]),
-            Values::F64(v) => out.iter_mut().zip(&v[range]).for_each(|(o, &x)| *o = x as f32),
-            Values::Csr(csr) => {
-                out.fill(0.0);
-                let (columns, values) = csr.row(i);
-                columns.iter().zip(values).for_each(|(&c, &x)| out[c as usize] = x);
-            }
+        self.values.view().row_into(i, self.n_columns, out);
+    }
+
+    /// The rows as a device reads them, scaled as `preparation` says.
+    pub fn view<'a>(&'a self, preparation: &'a Preparation) -> RowsView<'a> {
+        RowsView {
+            n_rows: self.n_rows,
+            n_columns: self.n_columns,
+            values: self.values.view(),
+            scaling: preparation.scaling(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::compute::FileMap;
+use super::mapped::FileMap;
 use crate::memory::{FEWER_ROWS, Need, cannot_map, grow, require};
 use crate::{Error, Result};
 

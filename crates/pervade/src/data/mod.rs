@@ -1,6 +1,8 @@
 //! Read: files to rows and labels, rows to batches, results to files.
 
 mod arrays;
+#[cfg(unix)]
+mod bus_error;
 mod bytes;
 mod checks;
 mod dataset;
@@ -11,6 +13,7 @@ mod idx;
 mod images;
 mod input_file;
 mod labels;
+mod mapped;
 mod mat;
 mod npy;
 mod npz;

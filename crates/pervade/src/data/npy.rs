@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bytes::Source;
 use super::dataset::{Array, Values};
 use super::elements::{Element, Items, NdArray};
-use crate::compute::{FileMap, Mapped};
+use super::mapped::{FileMap, Mapped};
 use crate::{Error, Result};
 
 /// The first bytes of every `.npy` file.

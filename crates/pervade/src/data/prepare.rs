@@ -9,7 +9,8 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::dataset::{Csr, Dataset, Values};
+use super::dataset::{Dataset, Values};
+use crate::compute::Scaling;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
@@ -167,34 +168,12 @@ impl Preparation {
     #[inline]
     pub fn prepared_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
         data.row_into(i, out);
-        let row_factor = self.row_factor(out);
-        if row_factor != 1.0 {
-            for x in out.iter_mut() {
-                *x *= row_factor;
-            }
-        }
-        if !self.shift.is_empty() {
-            out.iter_mut().zip(&self.shift).for_each(|(x, shift)| *x -= shift);
-        }
-        match self.scale.as_slice() {
-            [one] if *one == 1.0 => {}
-            [one] => out.iter_mut().for_each(|x| *x *= one),
-            many => out.iter_mut().zip(many).for_each(|(x, scale)| *x *= scale),
-        }
+        self.scaling().apply(out);
     }
 
-    /// The factor of sparse row `i`, for [`Preparation::sparse_entry`].
-    #[inline]
-    pub fn sparse_row_factor(&self, csr: &Csr, i: usize) -> f32 {
-        self.row_factor(csr.row(i).1)
-    }
-
-    /// The prepared value of a stored entry. Absent entries stay zero: sparse rows are never shifted.
-    #[inline]
-    pub fn sparse_entry(&self, column: u32, value: f32, row_factor: f32) -> f32 {
-        debug_assert!(self.shift.is_empty(), "sparse rows have no shift");
-        let scale = if self.scale.len() == 1 { self.scale[0] } else { self.scale[column as usize] };
-        value * row_factor * scale
+    /// The formula as a device applies it.
+    pub(super) fn scaling(&self) -> Scaling<'_> {
+        Scaling { row_norm: self.row_norm, shift: &self.shift, scale: &self.scale }
     }
 
     /// Brings a prepared row (such as a generated one) back to the units of the data.
@@ -215,11 +194,11 @@ impl Preparation {
         let nothing = (f32::INFINITY, f32::NEG_INFINITY);
         let of_row = |out: &mut Vec<f32>, i: usize| match data.values() {
             Values::Csr(csr) if self.shift.is_empty() => {
-                let factor = self.sparse_row_factor(csr, i);
                 let (columns, values) = csr.row(i);
+                let factor = self.scaling().row_factor(values);
                 let absent = if columns.len() < data.n_columns() { (0.0, 0.0) } else { nothing };
                 columns.iter().zip(values).fold(absent, |range, (&c, &x)| {
-                    let x = self.sparse_entry(c, x, factor);
+                    let x = self.scaling().entry(c, x, factor);
                     merge(range, (x, x))
                 })
             }
@@ -234,12 +213,6 @@ impl Preparation {
             .with_min_len(256)
             .map_init(Vec::new, of_row)
             .reduce(|| nothing, merge)
-    }
-
-    fn row_factor(&self, row: &[f32]) -> f32 {
-        let Some(target) = self.row_norm else { return 1.0 };
-        let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-        if norm > 0.0 { (f64::from(target) / norm) as f32 } else { 1.0 }
     }
 }
 
@@ -346,6 +319,7 @@ fn for_each_entry(data: &Dataset, mut visit: impl FnMut(usize, f64)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dataset::Csr;
     use super::*;
 
     fn table(d: usize, values: &[f32]) -> Dataset<'static> {
@@ -414,12 +388,12 @@ mod tests {
             let p = Preparation::fit(kind, &data).unwrap();
             for i in 0..3 {
                 let mut out = vec![0.0; 3];
-                let factor = p.sparse_row_factor(csr, i);
+                let factor = p.scaling().row_factor(csr.row(i).1);
                 let (columns, values) = csr.row(i);
                 columns
                     .iter()
                     .zip(values)
-                    .for_each(|(&c, &x)| out[c as usize] = p.sparse_entry(c, x, factor));
+                    .for_each(|(&c, &x)| out[c as usize] = p.scaling().entry(c, x, factor));
                 assert_eq!(out, row(&p, &data, i), "{kind} row {i}");
             }
         }

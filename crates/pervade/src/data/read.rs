@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::bytes::{self, Source};
 use super::input_file::InputFile;
 use super::labels::Labels;
+use super::mapped::FileMap;
 use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{folder, idx, images, mat, npy, npz, parquet, stl10, svmlight, text};
-use crate::compute::FileMap;
 use crate::{Error, Result};
 
 /// Bytes that are looked at to tell what a file is.

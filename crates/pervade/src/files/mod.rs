@@ -2,12 +2,14 @@
 //! link that another user made.
 
 mod atomic;
+mod kernels;
 mod links;
 mod lock;
 mod pending;
 
 pub(crate) use atomic::temporary_names;
 pub use atomic::{check_writable, create, write_atomically};
+pub use kernels::KernelFolder;
 pub use links::resolve;
 pub(crate) use links::{close_to_others, is_private, make_private_folder};
 pub use lock::Lock;

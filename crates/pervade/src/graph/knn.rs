@@ -1,8 +1,8 @@
 //! The exact k-nearest-neighbour graph.
 
 use crate::compute::Device;
+use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
-use crate::parallel::Ask;
 use crate::rows::{check_latents, check_magnitude, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -65,7 +65,7 @@ impl Graph {
         n_latent: usize,
         options: &GraphOptions,
         key: Key,
-        ask: Ask<'_>,
+        ask: Interrupt<'_>,
     ) -> Result<Self> {
         let n_rows = check_latents(latents, n_latent)?;
         if options.neighbours == 0 {
@@ -81,7 +81,20 @@ impl Graph {
         check_magnitude(latents, n_latent)?;
         let rows = sample_rows(n_rows, n_nodes, key);
         let n_neighbours = options.neighbours.min(n_nodes - 1);
-        let neighbours = device.neighbours(&device.points(latents, n_latent)?, &rows, n_neighbours, ask)?;
+        let mut stopped = None;
+        let mut keep_going = || match ask() {
+            Ok(()) => true,
+            Err(error) => {
+                stopped = Some(error);
+                false
+            }
+        };
+        let points = device.points(latents, n_latent)?;
+        let found = device.neighbours(&points, &rows, n_neighbours, &mut keep_going);
+        let neighbours = match stopped {
+            Some(error) => return Err(error),
+            None => found?,
+        };
         Ok(Self { rows, neighbours, n_neighbours })
     }
 }

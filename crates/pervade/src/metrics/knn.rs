@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::compute::cpu::neighbours::nearest_rows;
+use crate::compute::cpu::nearest_rows;
 use crate::rows::{check_latents, check_magnitude};
 use crate::{Error, Result};
 

@@ -2,10 +2,10 @@
 
 use super::ari;
 use super::contingency::entropy;
-use crate::parallel::collect_rows;
 use crate::rows::{check_latents, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
+use pervade_compute::parallel::collect_rows;
 
 /// A cluster is live when it holds at least this share of the rows.
 pub const LIVE_SHARE: f64 = 0.005;

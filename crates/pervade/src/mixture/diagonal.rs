@@ -1,12 +1,12 @@
 //! A mixture of Gaussians with diagonal covariance, and what it says about rows.
 
 use crate::compute::Components;
-use crate::compute::cpu::block::highest;
+use crate::compute::cpu::highest;
 use crate::compute::cpu::math::normal_pair;
-use crate::parallel::collect_rows;
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
+use pervade_compute::parallel::collect_rows;
 
 /// p(z) = sum_m w_m N(z; mu_m, diag s2_m).
 ///

@@ -3,11 +3,12 @@
 use super::DiagonalMixture;
 use super::kmeans::{check_components, column_means, lloyd};
 use crate::compute::{Device, Moments};
+use crate::interrupt::Interrupt;
 use crate::memory::product;
-use crate::parallel::{Ask, map_chunks, n_chunks};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
+use pervade_compute::parallel::{map_chunks, n_chunks};
 
 /// No variance falls below this share of the mean variance of the latents' columns. A component on
 /// repeated rows would otherwise shrink for ever and its density grow without bound; a share keeps
@@ -77,7 +78,7 @@ pub(crate) fn fit_asking<D: Device>(
     n_latent: usize,
     options: &EmOptions,
     key: Key,
-    ask: Ask<'_>,
+    ask: Interrupt<'_>,
 ) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("components", options.components, n_rows)?;
@@ -162,13 +163,13 @@ fn iterate<D: Device>(
     mut mixture: DiagonalMixture,
     options: &EmOptions,
     scale: &Scale,
-    ask: Ask<'_>,
+    ask: Interrupt<'_>,
 ) -> Result<EmFit> {
     mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
     let mut trace = Vec::with_capacity(options.max_iterations + 1);
     loop {
         ask()?;
-        let (moments, log_density) = device.expect(points, &mixture.components(&scale.centre))?;
+        let (moments, log_density) = device.e_step(points, &mixture.components(&scale.centre))?;
         let log_likelihood = log_density / n_rows as f64;
         let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);
         trace.push(log_likelihood);

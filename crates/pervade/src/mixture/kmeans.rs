@@ -4,10 +4,11 @@
 //! its arithmetic.
 
 use crate::compute::{Components, Device, Moments};
-use crate::parallel::{Ask, map_chunks};
+use crate::interrupt::Interrupt;
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
+use pervade_compute::parallel::map_chunks;
 
 /// The start is drawn from a sample of at most this many rows.
 const START_ROWS: usize = 20_000;
@@ -95,7 +96,7 @@ pub(super) fn lloyd<D: Device>(
     n_clusters: usize,
     key: Key,
     restart: usize,
-    ask: Ask<'_>,
+    ask: Interrupt<'_>,
 ) -> Result<Lloyd> {
     let n_latent = centre.len();
     let mut centres = plus_plus_start(device, points, latents, n_latent, n_clusters, key, restart)?;
@@ -164,7 +165,7 @@ fn plus_plus_start<D: Device>(
     let draws: Vec<f64> =
         (0..n_clusters).map(|m| key.uniform(restart as u64, m as u32, START_DRAW)).collect();
     let mut centres = vec![0.0; n_clusters * n_latent];
-    for (m, row) in device.spread(points, &sample, &draws)?.into_iter().enumerate() {
+    for (m, row) in device.kmeans_plus_plus(points, &sample, &draws)?.into_iter().enumerate() {
         set_centre(&mut centres, m, row as usize, latents, n_latent);
     }
     Ok(centres)

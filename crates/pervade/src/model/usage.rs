@@ -7,10 +7,10 @@ use super::Vade;
 use crate::compute::cpu::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
+use crate::infer::{Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len};
+use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
-use crate::parallel::Ask;
 use crate::seed::{Key, Stream};
-use crate::train::{Pass, blocks, cluster_probabilities, decoded, decoding, outputs, pass};
 use crate::{Error, Result};
 
 /// The cluster of each row, and the probability of every cluster.
@@ -47,7 +47,7 @@ impl Vade {
         &self,
         device: &D,
         data: &Dataset,
-        ask: Ask<'_>,
+        ask: Interrupt<'_>,
     ) -> Result<Assignments> {
         self.assign_visiting(device, data, |_| ask())
     }
@@ -67,7 +67,7 @@ impl Vade {
             visit(&pass)?;
             for joints in pass.log_joints.chunks_exact(c) {
                 let probabilities = cluster_probabilities(joints, &self.groups, k);
-                found.clusters.push(crate::train::argmax(&probabilities) as u32);
+                found.clusters.push(argmax(&probabilities) as u32);
                 found.probabilities.extend(probabilities);
             }
             Ok(())
@@ -200,7 +200,7 @@ impl Vade {
         decodes: bool,
     ) -> Result<()> {
         let single = size_of::<f32>();
-        let block = pass(&self.architecture) + if decodes { decoding(&self.architecture) } else { 0 };
+        let block = pass_len(&self.architecture) + if decodes { decoding_len(&self.architecture) } else { 0 };
         let need = Need::of("the results", product(&[n_rows, columns, single]));
         let need = if device.is_host() {
             let parameters = product(&[self.values.len(), single]);
@@ -220,7 +220,7 @@ impl Vade {
     ) -> Result<()> {
         self.metadata.preparation.check_columns(data)?;
         let params = Params::fixed(device, &self.values)?;
-        let rows = device.rows(data, &self.metadata.preparation)?;
+        let rows = device.rows(data.view(&self.metadata.preparation))?;
         let visited = blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit);
         data.unless_changed(visited)
     }

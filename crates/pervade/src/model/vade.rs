@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::compute::Likelihood;
 use crate::config::{CheckedSettings, Settings};
 use crate::data::{Dataset, ImageShape, Preparation};
-use crate::fit::Finished;
 use crate::nn::Architecture;
+use crate::record::Finished;
 use crate::record::{RestartRecord, StateScores};
 
 /// Everything in a model file that is not weights. No clock and no thread count: the same run gives

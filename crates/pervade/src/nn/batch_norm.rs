@@ -1,7 +1,6 @@
 //! What a layer gives, normalised over the batch and bent: forward and backward.
 
-use crate::Result;
-use crate::compute::{AdamStep, Curve, Device, Matrix, NormSlots, Params};
+use crate::compute::{self, Activation, AdamStep, Layers, Matrix, Memory, NormSlots, Params, Result};
 
 /// A batch normalisation and what bends its output.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +8,7 @@ pub struct BatchNorm {
     /// Where its numbers lie.
     pub slots: NormSlots,
     /// What comes after it.
-    pub curve: Curve,
+    pub activation: Activation,
 }
 
 /// What it works on, made once: `x` is filled by the layer before, `dy` by the one behind.
@@ -29,7 +28,7 @@ pub struct Normed<B> {
 impl<B> Normed<B> {
     /// Room for x and y of these rows and columns; x has as many groups, each normalised by itself. Without
     /// gradients there is no way back.
-    pub fn new<D: Device<Buffer = B>>(
+    pub fn new<D: Memory<Buffer = B>>(
         device: &D,
         x: [usize; 2],
         y: [usize; 2],
@@ -50,7 +49,7 @@ impl<B> Normed<B> {
 
 impl BatchNorm {
     /// From x to y; with the kept means and variances, or with the batch's own.
-    pub fn forward<D: Device>(
+    pub fn forward<D: Layers + compute::BatchNorm>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -59,27 +58,27 @@ impl BatchNorm {
     ) -> Result<()> {
         let Normed { x, y, statistics, .. } = normed;
         if kept {
-            device.batch_norm_kept(params, self.slots, x, y)?;
+            device.batch_norm_inference(params, self.slots, x, y)?;
         } else {
             device.batch_norm(params, self.slots, x, statistics, y)?;
         }
-        device.bend(self.curve, y)
+        device.activate(self.activation, y)
     }
 
     /// From dy to dx.
-    pub fn backward_input<D: Device>(
+    pub fn backward_input<D: Layers + compute::BatchNorm>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
         normed: &mut Normed<D::Buffer>,
     ) -> Result<()> {
         let Normed { x, y, dy, dx, statistics } = normed;
-        device.bend_backward(self.curve, y, dy)?;
+        device.activate_backward(self.activation, y, dy)?;
         device.batch_norm_backward_input(params, self.slots, x, dy, statistics, dx)
     }
 
     /// Gradients of gain and shift, or the update by them, after `backward_input`.
-    pub fn backward_weights<D: Device>(
+    pub fn backward_weights<D: Layers + compute::BatchNorm>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,

@@ -1,7 +1,6 @@
 //! Convolutions and their transposes: windows of images before a layer, or behind it.
 
-use crate::Result;
-use crate::compute::{Activation, AdamStep, Affine, Device, Layout, Matrix, Params, Windows};
+use crate::compute::{self, Activation, AdamStep, Affine, Layers, Layout, Matrix, Params, Result, Windows};
 
 /// Every window of an image to one pixel of so many channels.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,7 @@ impl Convolution {
     }
 
     /// Images to images; `unfolded` are their windows, [n places, k k C].
-    pub fn forward<D: Device>(
+    pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -32,7 +31,7 @@ impl Convolution {
     }
 
     /// The gradient of what came in, by way of that of its windows.
-    pub fn backward_input<D: Device>(
+    pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -45,7 +44,7 @@ impl Convolution {
     }
 
     /// The weights' gradient, or the update by it.
-    pub fn backward_weights<D: Device>(
+    pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,
@@ -75,7 +74,7 @@ impl TransposedConvolution {
     }
 
     /// Images to images; `spread` are the windows, [n places, k k C].
-    pub fn forward<D: Device>(
+    pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -88,7 +87,7 @@ impl TransposedConvolution {
     }
 
     /// The gradient of what came in, by way of that of the windows, which the weights' gradient needs too.
-    pub fn backward_input<D: Device>(
+    pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
@@ -101,7 +100,7 @@ impl TransposedConvolution {
     }
 
     /// The weights' gradient, or the update by it.
-    pub fn backward_weights<D: Device>(
+    pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,

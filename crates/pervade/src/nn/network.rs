@@ -1,8 +1,7 @@
 //! Forward through encoder and decoder, and backward again.
 
 use super::Architecture;
-use crate::Result;
-use crate::compute::{Activation, AdamStep, Affine, Device, Matrix, Params};
+use crate::compute::{Activation, AdamStep, Affine, Device, Matrix, Params, Result};
 
 /// Activations and gradients of one batch; made once, used every step.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use super::run::{Pack, Run, State};
 use crate::compute::{Device, Params};
 use crate::config::Settings;
 use crate::files::{resolve, temporary_names, write_atomically};
-use crate::fit::Finished;
 use crate::graph::Graph;
 use crate::model::seal::{self, Seal};
 use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
+use crate::record::Finished;
 use crate::{Error, Result};
 
 pub use super::probe::{check_bytes, probe_data, probe_settings};

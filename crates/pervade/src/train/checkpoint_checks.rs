@@ -8,9 +8,9 @@ use super::pretrain::named_phases;
 use super::run::{Best, Run, StartGroups, State};
 use super::starts::trial_epochs;
 use crate::compute::{Device, Likelihood};
-use crate::fit::Finished;
 use crate::graph::Graph;
 use crate::model::fills;
+use crate::record::Finished;
 use crate::record::RestartRecord;
 
 /// What is wrong, as the end of a sentence.

@@ -6,7 +6,7 @@ use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, obey, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use super::watch::Watch;
-use crate::compute::{AdamStep, Device, Draw, Likelihood, Params, Pick, Tick, Ticks};
+use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Tick, Ticks};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
@@ -61,7 +61,7 @@ pub fn maximise_elbo<D: Device>(
         let looked = look(pack, observer);
         save_if_interrupted(looked, pack, observer, save)?;
         pack.state.unscored = false;
-        Ok(())
+        Ok::<(), Error>(())
     };
     if pack.state.unscored {
         look(pack, observer, save)?;
@@ -181,13 +181,14 @@ impl<D: Device> JointStep<D> {
         let done =
             run.device.steps(&ticks, &mut recording, params, |params, tick| self.body(run, params, tick));
         self.recording = recording;
-        done
+        Ok(done?)
     }
 
     /// Rows, gradients, and Adam: the networks' weights take their step layer by layer on the way back,
     /// the mixture after it.
-    fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> Result<()> {
-        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+    fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
+        let pick =
+            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
         let (architecture, epsilon) = (&run.architecture, run.settings.settings.epsilon);
         let networks = tick.adam_step(architecture.network_range(), 0, epsilon);
@@ -203,14 +204,19 @@ impl<D: Device> JointStep<D> {
         params: &mut Params<D::Buffer>,
         step: u64,
         update: Option<&AdamStep>,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(Some(Draw { keys: &self.noise, step }), &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The ELBO: log p(x|z), and the prior's terms with q(c|x)
-        device.likelihood(&self.likelihoods, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        device.likelihood(
+            &self.likelihoods,
+            device.batch_rows(&self.batch),
+            &mut tape.output,
+            &mut self.sums,
+        )?;
         device.prior(
             run.settings.settings.gamma,
             params,
@@ -235,8 +241,8 @@ impl<D: Device> JointStep<D> {
         first: usize,
         step: u64,
     ) -> Result<()> {
-        run.device.gather(&run.rows, Pick::Range { first }, &mut self.batch)?;
-        self.gradients(run, params, step, None)
+        run.device.gather(&run.rows, RowSelection::Range { first }, &mut self.batch)?;
+        Ok(self.gradients(run, params, step, None)?)
     }
 
     /// The buffers of the last step, for tests.

@@ -1,10 +1,10 @@
 //! The memory that training needs, estimated before anything is allocated.
 
-use super::pass::BLOCK;
 use crate::Result;
-use crate::compute::{Affine, Device};
+use crate::compute::Device;
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
+use crate::infer::{pass_len, widths};
 use crate::memory::{Need, product, require};
 use crate::mixture::bytes_needed;
 use crate::nn::Architecture;
@@ -109,7 +109,7 @@ fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize
     let b = settings.batch;
     let prior = product(&[1 + b.div_ceil(PRIOR_ROWS), c, 2 * j + 5]);
     let joint = step(architecture, b, given.samples, d).saturating_add(prior);
-    let numbers = pretrain.max(joint).saturating_add(pass(architecture));
+    let numbers = pretrain.max(joint).saturating_add(pass_len(architecture));
     numbers.saturating_mul(product(&[r, SINGLE]))
 }
 
@@ -120,25 +120,6 @@ fn step(architecture: &Architecture, batch: usize, samples: usize, d: usize) -> 
     let outputs = architecture.output.weight.columns;
     let decoder = product(&[batch, samples, 2 * widths(&architecture.decoder) + 3 * j + outputs + 6]);
     encoder.saturating_add(decoder)
-}
-
-/// Numbers of a pass over all rows: a block on the device, and what the host reads of it.
-pub(crate) fn pass(architecture: &Architecture) -> u64 {
-    let head = architecture.head.weight.columns;
-    let (d, c) = (architecture.encoder[0].weight.rows, architecture.mixture.n_components());
-    product(&[BLOCK, d + widths(&architecture.encoder) + 2 * head + 2 * c])
-}
-
-/// Numbers of a block of rows that are decoded.
-pub(crate) fn decoding(architecture: &Architecture) -> u64 {
-    let outputs = architecture.output.weight.columns;
-    let encoder = 2 * (widths(&architecture.encoder) + architecture.head.weight.columns);
-    let decoder = 2 * widths(&architecture.decoder) + 4 * architecture.n_latents() + 2 * outputs;
-    product(&[BLOCK, encoder + decoder])
-}
-
-fn widths(layers: &[Affine]) -> usize {
-    layers.iter().map(|layer| layer.weight.columns).sum()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Start the mixture on the latents of all rows: k-means++, EM, and the grouping of components.
 
 use super::Control;
+use super::latents::latents_with_interrupt;
 use super::observer::{Event, Observer, Stage, ask};
-use super::pass::latents_asking;
 use super::run::{Pack, Run, Save, obey, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
@@ -44,7 +44,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     let mut go_on = ask(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
-    let mut latents = latents_asking(run, &pack.params, &mut go_on)?;
+    let mut latents = latents_with_interrupt(run, &pack.params, &mut go_on)?;
     run.data.check_unchanged()?;
     let options = EmOptions {
         components: settings.n_components,

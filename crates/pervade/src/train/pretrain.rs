@@ -3,7 +3,7 @@
 use super::observer::{Event, Observer, Stage};
 use super::run::{Pack, Run, Save, State, obey, run_steps};
 use crate::compute::{
-    Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, Pick, Tick, Ticks,
+    self, Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, RowSelection, Tick, Ticks,
 };
 use crate::config::PretrainKind;
 use crate::nn::Tape;
@@ -142,7 +142,7 @@ fn train_phase<D: Device>(
                 }
             });
             let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
-            run.device.steps(&ticks, &mut recording, &mut pack.params, body)
+            Ok(run.device.steps(&ticks, &mut recording, &mut pack.params, body)?)
         })?;
         run.data.check_unchanged()?;
         if let Some(done) = stopped {
@@ -220,8 +220,9 @@ impl<D: Device> Work<D> {
         params: &mut Params<D::Buffer>,
         phase: Phase,
         tick: &Tick,
-    ) -> Result<()> {
-        let pick = Pick::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+    ) -> compute::Result<()> {
+        let pick =
+            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
         let adam = tick.adam_step(run.architecture.network_range(), 0, EPSILON);
         match phase {
@@ -236,12 +237,17 @@ impl<D: Device> Work<D> {
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
         adam: &AdamStep,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
-        device.likelihood(&self.families, device.picked(&self.batch), &mut tape.output, &mut self.sums)?;
+        device.likelihood(
+            &self.families,
+            device.batch_rows(&self.batch),
+            &mut tape.output,
+            &mut self.sums,
+        )?;
         tape.decode_backward(device, architecture, params, Some(adam))?;
         device.clear(&mut tape.d_head.data)?;
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(adam))
@@ -258,7 +264,7 @@ impl<D: Device> Work<D> {
         i: usize,
         first_draw: u64,
         adam: &AdamStep,
-    ) -> Result<()> {
+    ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         let work = self.layer.as_mut().expect("made for this phase");
         let last = i == architecture.encoder.len();
@@ -289,7 +295,7 @@ impl<D: Device> Work<D> {
             device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
         }
         device.affine(params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
-        let target = if i == 0 { device.picked(&self.batch) } else { &tape.encoded[i - 1] };
+        let target = if i == 0 { device.batch_rows(&self.batch) } else { &tape.encoded[i - 1] };
         device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
         // Backward. Layers without a gradient here take no step.
         let update = Some(adam);

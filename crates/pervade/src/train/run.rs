@@ -40,7 +40,7 @@ impl<'a, D: Device> Run<'a, D> {
         Ok(Self {
             device,
             data,
-            rows: device.rows(data, &settings.preparation)?,
+            rows: device.rows(data.view(&settings.preparation))?,
             settings,
             architecture,
             likelihood,
@@ -169,7 +169,7 @@ impl<D: Device> Pack<D> {
     /// Adam starts anew with each phase.
     pub fn reset_moments(&mut self, device: &D) -> Result<()> {
         device.clear(&mut self.params.first_moments)?;
-        device.clear(&mut self.params.second_moments)
+        Ok(device.clear(&mut self.params.second_moments)?)
     }
 
     /// The numbers of one restart of the pack.
@@ -247,7 +247,7 @@ impl<D: Device> Pack<D> {
     pub(super) fn resume_sums(&mut self, device: &D, sums: &mut D::Sums) -> Result<()> {
         match std::mem::take(&mut self.sums) {
             values if values.is_empty() => Ok(()),
-            values => device.write_sums(sums, &values),
+            values => Ok(device.write_sums(sums, &values)?),
         }
     }
 

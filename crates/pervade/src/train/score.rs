@@ -1,13 +1,14 @@
 //! A look at a state without labels: its clusters, and how good they are.
 
+use super::latents::for_each_block;
 use super::observer::{Event, Observer, ask};
-use super::pass::for_each_block;
 use super::run::{Best, Pack, Run, StartGroups};
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group_until, modularity, refine_until};
+use crate::infer::{argmax, cluster_probabilities};
+use crate::interrupt::Interrupt;
 use crate::metrics;
-use crate::parallel::Ask;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
@@ -41,14 +42,14 @@ fn sample_stride(n_rows: usize) -> usize {
 }
 
 /// Latents, components and sampled log joints of every restart.
-fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Ask<'_>) -> Result<Vec<Seen>> {
+fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Interrupt<'_>) -> Result<Vec<Seen>> {
     let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
     let stride = sample_stride(n);
     let room =
         || Seen { latents: Vec::with_capacity(n * j), components: Vec::with_capacity(n), sample: Vec::new() };
     let mut seen: Vec<Seen> = pack.state.restarts.clone().map(|_| room()).collect();
     for_each_block(run, &pack.params, |pass| {
-        let seen = &mut seen[pass.place];
+        let seen = &mut seen[pass.restart];
         seen.latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
         let joints = pass.log_joints.par_chunks_exact(c).with_min_len(TASK_ROWS);
         seen.components.par_extend(joints.map(|joints| argmax(joints) as u32));
@@ -58,11 +59,6 @@ fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Ask<'_>) -> Result<Vec
         ask()
     })?;
     Ok(seen)
-}
-
-/// The place of the greatest, the first of equals.
-pub(crate) fn argmax(values: &[f32]) -> usize {
-    (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best })
 }
 
 /// Groups the components of every restart and scores the partition; told to the observer.
@@ -187,20 +183,6 @@ fn sample_scores(
         assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
         silhouette: metrics::silhouette(&seen.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
     })
-}
-
-/// q(c|x) of each cluster: the softmax of the log joints, summed over each cluster's components.
-pub(crate) fn cluster_probabilities(log_joints: &[f32], groups: &[u32], n_clusters: usize) -> Vec<f32> {
-    // A row of 1e20 is beyond the squares that single precision holds; its joints are minus infinity
-    // or no number at all, and equal for all components: nothing is known about it.
-    let finite = |log_joint: f32| log_joint.max(f32::MIN);
-    let greatest = log_joints.iter().copied().fold(f32::MIN, f32::max);
-    let mut sums = vec![0.0f64; n_clusters];
-    for (&log_joint, &group) in log_joints.iter().zip(groups) {
-        sums[group as usize] += f64::from(crate::compute::cpu::math::exp(finite(log_joint) - greatest));
-    }
-    let total: f64 = sums.iter().sum();
-    sums.iter().map(|&sum| (sum / total) as f32).collect()
 }
 
 /// Records the states and keeps the better of each restart's best and newest.

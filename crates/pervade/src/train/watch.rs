@@ -1,10 +1,10 @@
 //! A look at the model itself while it is trained, for those who draw or score every epoch.
 
-use super::pass::for_each_block;
+use super::latents::for_each_block;
 use super::run::{Pack, Run};
-use super::score::argmax;
 use crate::Result;
 use crate::compute::Device;
+use crate::infer::argmax;
 use crate::model::Vade;
 
 /// Who looks. An [`Observer`](super::Observer) hears what happened; this sees the numbers, and takes what time it
@@ -33,9 +33,9 @@ pub fn clusters<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Vec<Vec<u
     let c = run.settings.n_components;
     let mut clusters = vec![Vec::with_capacity(run.data.n_rows()); pack.state.restarts.len()];
     for_each_block(run, &pack.params, |pass| {
-        let groups = &pack.state.starts[pass.place].groups;
+        let groups = &pack.state.starts[pass.restart].groups;
         let components = pass.log_joints.chunks_exact(c).map(argmax);
-        clusters[pass.place].extend(components.map(|component| groups[component]));
+        clusters[pass.restart].extend(components.map(|component| groups[component]));
         Ok(())
     })?;
     Ok(clusters)

@@ -1,6 +1,7 @@
 //! Matrices, parameters and random numbers for tests of single operations.
 
-use pervade::compute::{Affine, Cpu, Device, Layout, Matrix, MixtureSlots, Params};
+use pervade::compute::prelude::*;
+use pervade::compute::{Affine, Cpu, Layout, Matrix, MixtureSlots, Params};
 use pervade::seed::{Key, Stream};
 
 pub(crate) type Floats = Vec<f32>;

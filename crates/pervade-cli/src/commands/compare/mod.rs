@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use pervade::compute::{Cpu, Device};
+use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Labels, Table};
 use pervade::graph::{Graph, GraphOptions, modularity};
@@ -15,6 +15,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Error, Result, on_device};
 use pervade_rivals::Networks;
+use pervade_rivals::RivalDevice;
 
 use self::table::{Comparison, Format, MethodReport, RunReport};
 use crate::args::{Common, ReadArgs};
@@ -151,7 +152,7 @@ impl CompareArgs {
     }
 
     /// The method of that name and what it is.
-    fn method<D: Device>(&self, name: &str, k: usize) -> Option<(Box<dyn Clusterer<D>>, &'static str)> {
+    fn method<D: RivalDevice>(&self, name: &str, k: usize) -> Option<(Box<dyn Clusterer<D>>, &'static str)> {
         if let Some((_, recipe, about)) = VADE.iter().find(|vade| vade.0 == name) {
             return Some((Box::new(self.settings(*recipe, k)), about));
         }
@@ -182,7 +183,7 @@ impl Reference<'_> {
     }
 }
 
-fn compare<D: Device>(
+fn compare<D: RivalDevice>(
     args: &CompareArgs,
     names: &[&'static str],
     k: usize,
@@ -212,7 +213,7 @@ fn compare<D: Device>(
 }
 
 /// All seeds of one method; what fails is told and kept in its line.
-fn run_method<D: Device>(
+fn run_method<D: RivalDevice>(
     args: &CompareArgs,
     name: &'static str,
     about: &'static str,

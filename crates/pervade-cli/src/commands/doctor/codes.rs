@@ -1,7 +1,8 @@
 //! Softmax over some columns and columns put side by side, against their definitions in double precision.
 
 use pervade::Result;
-use pervade::compute::{Device, Matrix};
+use pervade::compute::Matrix;
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -9,7 +10,7 @@ use super::{Check, numbers, read};
 const SIZES: [usize; 4] = [2, 150, 14, 10];
 
 /// All checks of this file.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let [r, b, columns, n] = SIZES;
     let (x, dy) = (numbers(r * b * columns, 43), numbers(r * b * columns, 44));
     let (mut wanted, mut slopes) = (Vec::new(), Vec::new());

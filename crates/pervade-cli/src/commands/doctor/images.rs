@@ -1,19 +1,22 @@
 //! What networks for images and their codes are made of, against its definitions in double precision; and the first
 //! updates of one on a device against the CPU's.
 
-use pervade::compute::{AdamStep, Cpu, Curve, Device, Draw, Layout, Matrix, NormSlots, Params, Windows};
+use pervade::compute::{
+    Activation, AdamStep, Codes as _, Cpu, Draw, Layout, Matrix, NormSlots, Params, Windows,
+};
 use pervade::data::Dataset;
 use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer};
 use pervade::{Clusterer, Result};
 use pervade_rivals::InfoGan;
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
 /// All checks of this file that need one device.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let mut checks = windows(device)?;
-    checks.extend(curves(device)?);
+    checks.extend(activations(device)?);
     checks.extend(batch_norm(device)?);
     checks.push(updates(device)?);
     checks.push(drawn(device)?);
@@ -21,7 +24,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-fn matrix<D: Device>(
+fn matrix<D: RivalDevice>(
     device: &D,
     [restarts, rows, columns]: [usize; 3],
     values: &[f32],
@@ -31,14 +34,14 @@ fn matrix<D: Device>(
     Ok(made)
 }
 
-fn all<D: Device>(device: &D, x: &Matrix<D::Buffer>) -> Result<Vec<f32>> {
+fn all<D: RivalDevice>(device: &D, x: &Matrix<D::Buffer>) -> Result<Vec<f32>> {
     read(device, &x.data, 0..x.restarts * x.stride())
 }
 
 /// Images that are not square, windows that overlap and leave a rest.
-fn windows<D: Device>(device: &D) -> Result<Vec<Check>> {
+fn windows<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let windows = Windows { height: 13, width: 10, channels: 5, size: 4, stride: 2, padding: 1 };
-    let ([down, across], [r, n]) = (windows.places(), [2, 3]);
+    let ([down, across], [r, n]) = (windows.count(), [2, 3]);
     let (image, window) = (windows.image_len(), windows.window_len());
     let (x, w) = (numbers(r * n * image, 60), numbers(r * n * down * across * window, 61));
     let (mut unfolded, mut folded) = (vec![0.0; w.len()], vec![0.0; x.len()]);
@@ -65,22 +68,24 @@ fn windows<D: Device>(device: &D) -> Result<Vec<Check>> {
     ])
 }
 
-fn curves<D: Device>(device: &D) -> Result<Vec<Check>> {
+fn activations<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (rows, columns) = (70, 37);
     let x: Vec<f32> = numbers(rows * columns, 62).iter().map(|x| 6.0 * x).collect();
     let dy = numbers(rows * columns, 63);
     let mut checks = Vec::new();
-    for (name, curve) in [("leaky ReLU", Curve::Leaky { slope: 0.1 }), ("logistic function", Curve::Logistic)]
-    {
-        let value_and_slope = |x: f64| match curve {
-            Curve::Leaky { .. } => {
-                if x > 0.0 {
-                    (x, 1.0)
-                } else {
-                    (f64::from(0.1f32) * x, f64::from(0.1f32))
-                }
-            }
-            Curve::Logistic => {
+    let activations = [
+        ("ReLU", Activation::Relu),
+        ("leaky ReLU", Activation::LeakyRelu { slope: 0.1 }),
+        ("logistic function", Activation::Sigmoid),
+    ];
+    for (name, activation) in activations {
+        let value_and_slope = |x: f64| match activation {
+            Activation::Linear => (x, 1.0),
+            Activation::Relu if x > 0.0 => (x, 1.0),
+            Activation::Relu => (0.0, 0.0),
+            Activation::LeakyRelu { .. } if x > 0.0 => (x, 1.0),
+            Activation::LeakyRelu { slope } => (f64::from(slope) * x, f64::from(slope)),
+            Activation::Sigmoid => {
                 let y = 1.0 / (1.0 + (-x).exp());
                 (y, y * (1.0 - y))
             }
@@ -90,8 +95,8 @@ fn curves<D: Device>(device: &D) -> Result<Vec<Check>> {
         let wanted: Vec<f64> = wanted.chain(slopes).collect();
         let mut y = matrix(device, [1, rows, columns], &x)?;
         let mut gradient = matrix(device, [1, rows, columns], &dy)?;
-        device.bend(curve, &mut y)?;
-        device.bend_backward(curve, &y, &mut gradient)?;
+        device.activate(activation, &mut y)?;
+        device.activate_backward(activation, &y, &mut gradient)?;
         let got = [all(device, &y)?, all(device, &gradient)?].concat();
         checks.push(Check::new(format!("{name} and its gradient"), 1e-6, &got, &wanted));
     }
@@ -136,7 +141,7 @@ fn normalised(sizes: [usize; 4], layer: NormSlots, values: &[f32], x: &[f32], dy
 }
 
 /// Two models, two groups of rows each.
-fn batch_norm<D: Device>(device: &D) -> Result<Vec<Check>> {
+fn batch_norm<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let [r, groups, n, columns] = [2, 2, 150, 21];
     let mut layout = Layout::default();
     let layer = NormSlots::new(&mut layout, "norm", columns);
@@ -152,7 +157,7 @@ fn batch_norm<D: Device>(device: &D) -> Result<Vec<Check>> {
     let zeros = |rows| Matrix::zeros(device, r, rows, columns);
     let (mut y, mut kept, mut dx) = (zeros(x.rows)?, zeros(x.rows)?, zeros(x.rows)?);
     let mut statistics = zeros(NormSlots::statistics_rows(groups))?;
-    device.batch_norm_kept(&params, layer, &x, &mut kept)?;
+    device.batch_norm_inference(&params, layer, &x, &mut kept)?;
     device.batch_norm(&params, layer, &x, &mut statistics, &mut y)?;
     device.batch_norm_backward_input(&params, layer, &x, &dy, &mut statistics, &mut dx)?;
     device.batch_norm_backward_weights(&mut params, layer, &statistics, None)?;
@@ -174,7 +179,7 @@ fn batch_norm<D: Device>(device: &D) -> Result<Vec<Check>> {
 }
 
 /// A layer and a normalisation that are updated as their gradients are made, against the same by gradients and Adam.
-fn updates<D: Device>(device: &D) -> Result<Check> {
+fn updates<D: RivalDevice>(device: &D) -> Result<Check> {
     let (b, inputs, outputs) = (40, 33, 21);
     let mut layout = Layout::default();
     let layer = layout.push_affine("layer", inputs, outputs);
@@ -208,7 +213,7 @@ fn updates<D: Device>(device: &D) -> Result<Check> {
 }
 
 /// Codes against those of the CPU: the same numbers everywhere.
-fn drawn<D: Device>(device: &D) -> Result<Check> {
+fn drawn<D: RivalDevice>(device: &D) -> Result<Check> {
     let (r, b, columns, k) = (2, 130, 23, 7);
     let keys = [0, 1].map(|restart| Key::new(3, Stream::Latent, restart));
     let draw = Draw { keys: &keys, step: (1 << 33) + 5 };
@@ -241,7 +246,7 @@ fn log_q((k, c): (usize, usize), code: &[f32], output: &[f32]) -> ([f64; 2], Vec
 }
 
 /// With and without log variances; a third of the rows have no code.
-fn codes<D: Device>(device: &D) -> Result<Vec<Check>> {
+fn codes<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (r, b, places, sizes, weight) = (2, 100, 150, (7, 3), 0.7);
     let code = numbers(r * b * 12, 67);
     let mut checks = Vec::new();
@@ -281,7 +286,7 @@ impl Observer for Losses {
 }
 
 /// The first updates of InfoGAN on images of 12 x 12 pixels.
-pub(super) fn updates_against_cpu<D: Device>(device: &D) -> Result<Check> {
+pub(super) fn updates_against_cpu<D: RivalDevice>(device: &D) -> Result<Check> {
     const UPDATES: usize = 8;
     let (n, d) = (300, 144);
     let values = numbers(n * d, 69).iter().map(|x| 0.5 + 0.5 * x).collect();

@@ -1,7 +1,8 @@
 //! Products and updates of many restarts, for which a device may have kernels of their own, against the CPU.
 
 use pervade::Result;
-use pervade::compute::{Activation, Affine, Cpu, Device, Layout, Matrix, Params, Tick};
+use pervade::compute::{Activation, Affine, Cpu, Layout, Matrix, Params, Tick};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -12,7 +13,7 @@ const B: usize = 113;
 const LAYERS: [[usize; 2]; 3] = [[1108, 500], [10, 500], [2000, 20]];
 
 /// relu(x W + b), and dy W^T where x is above zero.
-fn products<D: Device>(device: &D, [inputs, outputs]: [usize; 2]) -> Result<[Vec<f32>; 2]> {
+fn products<D: RivalDevice>(device: &D, [inputs, outputs]: [usize; 2]) -> Result<[Vec<f32>; 2]> {
     let (restarts, b) = (RESTARTS, B);
     let mut layout = Layout::default();
     let layer: Affine = layout.push_affine("layer", inputs, outputs);
@@ -33,7 +34,7 @@ fn products<D: Device>(device: &D, [inputs, outputs]: [usize; 2]) -> Result<[Vec
 }
 
 /// Parameters and moments after steps of Adam that are taken, and recorded, as gradients are made.
-fn updates<D: Device>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]> {
+fn updates<D: RivalDevice>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]> {
     let b = 100;
     let mut layout = Layout::default();
     let sizes = [[140, 132], [10, 500], [64, 196]];
@@ -70,7 +71,7 @@ fn updates<D: Device>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]> {
     Ok([values, first?, second?])
 }
 
-pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for restarts in [1, RESTARTS] {
         let pairs = updates(device, restarts)?.into_iter().zip(updates(&Cpu::new(), restarts)?);

@@ -18,11 +18,12 @@ use std::time::Instant;
 
 use clap::Args;
 use pervade::compute::cpu::product::{Epilogue, View, product};
-use pervade::compute::{AnyDevice, Cpu, Device};
+use pervade::compute::{AnyDevice, Cpu};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Table};
 use pervade::seed::{Key, Stream};
 use pervade::{Error, Result, on_device};
+use pervade_rivals::RivalDevice;
 use serde::Serialize;
 use serde_json::json;
 
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
 }
 
 /// Every operation against a plain reference.
-fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let mut checks = operations::checks(device, device.product_error())?;
     checks.extend(prior::checks(device)?);
     checks.extend(soft_clusters::checks(device)?);
@@ -148,7 +149,7 @@ fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
 }
 
 /// Numbers of a device's buffer.
-fn read<D: Device>(device: &D, buffer: &D::Buffer, range: Range<usize>) -> Result<Vec<f32>> {
+fn read<D: RivalDevice>(device: &D, buffer: &D::Buffer, range: Range<usize>) -> Result<Vec<f32>> {
     let mut values = vec![0.0; range.len()];
     device.read(buffer, range.start, &mut values)?;
     Ok(values)

@@ -1,7 +1,8 @@
 //! Matrix products, likelihoods and Adam against double precision.
 
 use pervade::Result;
-use pervade::compute::{Activation, AdamStep, Affine, Device, Layout, Likelihood, Matrix, Params};
+use pervade::compute::{Activation, AdamStep, Affine, Layout, Likelihood, Matrix, Params};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -9,7 +10,7 @@ use super::{Check, numbers, read};
 const SIZES: (usize, usize, usize) = (53, 301, 77);
 
 /// All checks of this file; `tolerance` is that of products.
-pub(super) fn checks<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
     let mut checks = products(device, tolerance)?;
     checks.push(likelihood(device, "bernoulli likelihood", Likelihood::Bernoulli)?);
     checks.push(likelihood(device, "gaussian likelihood", Likelihood::Gaussian)?);
@@ -23,7 +24,12 @@ pub(super) fn checks<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>
     Ok(checks)
 }
 
-fn matrix<D: Device>(device: &D, rows: usize, columns: usize, values: &[f32]) -> Result<Matrix<D::Buffer>> {
+fn matrix<D: RivalDevice>(
+    device: &D,
+    rows: usize,
+    columns: usize,
+    values: &[f32],
+) -> Result<Matrix<D::Buffer>> {
     let mut made = Matrix::zeros(device, 1, rows, columns)?;
     device.write(&mut made.data, 0, values)?;
     Ok(made)
@@ -41,7 +47,7 @@ fn reference(
 }
 
 /// x W + b, x^T dy and dy W^T.
-fn products<D: Device>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
+fn products<D: RivalDevice>(device: &D, tolerance: f64) -> Result<Vec<Check>> {
     let (b, inputs, outputs) = SIZES;
     let mut layout = Layout::default();
     let layer: Affine = layout.push_affine("layer", inputs, outputs);
@@ -101,7 +107,7 @@ fn log_density(family: Likelihood, x: f64, o: f64, l: f64) -> f64 {
 }
 
 /// The sum over all rows, and the gradient by central differences of the reference.
-fn likelihood<D: Device>(device: &D, name: &str, family: Likelihood) -> Result<Check> {
+fn likelihood<D: RivalDevice>(device: &D, name: &str, family: Likelihood) -> Result<Check> {
     let (b, d) = (17, 43);
     let width = family.n_outputs(d);
     let x: Vec<f32> = numbers(b * d, 20).iter().map(|x| 0.5 + 0.5 * x).collect();
@@ -132,7 +138,7 @@ fn likelihood<D: Device>(device: &D, name: &str, family: Likelihood) -> Result<C
 }
 
 /// Three steps of Adam (Kingma and Ba, 2015).
-fn adam<D: Device>(device: &D, name: &str, beta1: f32) -> Result<Check> {
+fn adam<D: RivalDevice>(device: &D, name: &str, beta1: f32) -> Result<Check> {
     let n = 1000;
     let (start, gradient, rate, epsilon) = (numbers(n, 30), numbers(n, 31), 0.01f32, 1e-4f32);
     let mut params = Params::zeros(device, 1, n)?;

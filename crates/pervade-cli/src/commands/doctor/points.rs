@@ -2,10 +2,11 @@
 //! whole start against the CPU's.
 
 use pervade::Result;
-use pervade::compute::{Components, Cpu, Device, Moments};
+use pervade::compute::{Components, Cpu, Moments};
 use pervade::graph::{Graph, GraphOptions};
 use pervade::mixture::{EmOptions, fit, kmeans};
 use pervade::seed::{Key, Stream};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers};
 
@@ -85,7 +86,7 @@ fn nearest(latents: &[f32], j: usize, rows: &[u32], k: usize) -> Vec<f64> {
 }
 
 /// Every pass against its definition: the worst of the shapes for each.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let mut worst: Vec<Check> = Vec::new();
     for shape in SHAPES {
         for (place, check) in checks_of(device, shape)?.into_iter().enumerate() {
@@ -99,7 +100,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
     Ok(worst)
 }
 
-fn checks_of<D: Device>(device: &D, [n, j, c, k]: [usize; 4]) -> Result<Vec<Check>> {
+fn checks_of<D: RivalDevice>(device: &D, [n, j, c, k]: [usize; 4]) -> Result<Vec<Check>> {
     let latents = latents(n, j);
     let mixture = Mixture::new(&latents, j, c);
     let inverse = |place: usize| mixture.inverse_variances[place];
@@ -116,14 +117,14 @@ fn checks_of<D: Device>(device: &D, [n, j, c, k]: [usize; 4]) -> Result<Vec<Chec
     }
     let (soft, hard) = (reference(&latents, j, &soft, c), reference(&latents, j, &hard, c));
     let mut points = device.points(&latents, j)?;
-    let (moments, sum) = device.expect(&mut points, &components)?;
+    let (moments, sum) = device.e_step(&mut points, &components)?;
     let (moments_of_parts, _) = device.assign(&mut points, &components)?;
     let (assignment, squares) = device.assigned(&points)?;
     let chosen: Vec<f64> = assignment.iter().zip(squares).flat_map(|(&m, s)| [f64::from(m), s]).collect();
     let moved = device.assign(&mut points, &components)?.1;
     // All rows but every fifth, so that nodes and rows have numbers of their own.
     let rows: Vec<u32> = (0..n as u32).filter(|row| n < 5 || row % 5 != 4).collect();
-    let neighbours = device.neighbours(&points, &rows, k, &mut || Ok(()))?;
+    let neighbours = device.neighbours(&points, &rows, k, &mut || true)?;
     Ok(vec![
         Check::new("log densities of a mixture", 1e-12, &[sum], &[log_density]),
         Check::new("moments of a mixture", 1e-10, &listed(&moments, j, c), &soft),
@@ -135,7 +136,7 @@ fn checks_of<D: Device>(device: &D, [n, j, c, k]: [usize; 4]) -> Result<Vec<Chec
 }
 
 /// A whole start: k-means++, k-means, EM; and a graph.
-pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (n, j, c) = (20_000, 10, 60);
     let (latents, key, cpu) = (latents(n, j), Key::new(7, Stream::Mixture, 0), Cpu::new());
     let ours = kmeans(device, &latents, j, c, key, 0)?;

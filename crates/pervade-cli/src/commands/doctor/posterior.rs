@@ -2,7 +2,8 @@
 //! precision; gradients against central differences.
 
 use pervade::Result;
-use pervade::compute::{Device, Likelihood, Matrix, PosteriorMixture};
+use pervade::compute::{Likelihood, Matrix, PosteriorMixture};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -47,7 +48,7 @@ fn elbo(row: usize, at: &[f64], x: &[f64], noise: &[f64]) -> f64 {
 }
 
 /// All checks of this file.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let [b, k, j, d] = SIZES;
     let starts = parts();
     let mut at = numbers(starts[4], 47);
@@ -88,7 +89,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
 }
 
 /// The device's sum of the terms, and the gradients for the list.
-fn computed<D: Device>(device: &D, at: &[f32], x: &[f32], noise: &[f32]) -> Result<(f64, Vec<f32>)> {
+fn computed<D: RivalDevice>(device: &D, at: &[f32], x: &[f32], noise: &[f32]) -> Result<(f64, Vec<f32>)> {
     let [b, k, j, d] = SIZES;
     let [outputs, heads, shares, drawn, _] = parts();
     let matrix = |rows: usize, columns: usize, values: &[f32]| -> Result<Matrix<D::Buffer>> {
@@ -117,7 +118,14 @@ fn computed<D: Device>(device: &D, at: &[f32], x: &[f32], noise: &[f32]) -> Resu
         &mut d_drawn,
         &mut sums,
     )?;
-    device.shared_likelihood(&[Likelihood::Bernoulli], &x, &shares, &mut output, &mut d_shares, &mut sums)?;
+    device.weighted_likelihood(
+        &[Likelihood::Bernoulli],
+        &x,
+        &shares,
+        &mut output,
+        &mut d_shares,
+        &mut sums,
+    )?;
     let mut gradients = Vec::new();
     for matrix in [&output, &d_head, &d_shares, &d_drawn] {
         gradients.extend(read(device, &matrix.data, 0..matrix.stride())?);

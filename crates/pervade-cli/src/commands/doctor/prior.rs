@@ -2,7 +2,8 @@
 //! central differences of those formulas.
 
 use pervade::Result;
-use pervade::compute::{Device, Gamma, Layout, Matrix, MixtureSlots, Params};
+use pervade::compute::{Gamma, Layout, Matrix, MixtureSlots, Params};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -80,7 +81,7 @@ fn log_sum_exp(values: &[f64]) -> f64 {
 }
 
 /// All checks of this file.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (gamma, name) in [(Gamma::Exact, "exact"), (Gamma::Sampled, "sampled")] {
         let at = numbers(places()[4].end, 40);
@@ -108,7 +109,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
 }
 
 /// The device's sum of terms, and its gradients in the order of [`Point`].
-fn computed<D: Device>(device: &D, gamma: Gamma, at: &[f32]) -> Result<(f64, Vec<f32>)> {
+fn computed<D: RivalDevice>(device: &D, gamma: Gamma, at: &[f32]) -> Result<(f64, Vec<f32>)> {
     let (b, j, c) = SIZES;
     let mut layout = Layout::default();
     let slots = MixtureSlots {

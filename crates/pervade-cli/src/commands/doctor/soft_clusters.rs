@@ -2,7 +2,8 @@
 //! that formula.
 
 use pervade::Result;
-use pervade::compute::{Device, Layout, Matrix, MixtureSlots, Params};
+use pervade::compute::{Layout, Matrix, MixtureSlots, Params};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -29,7 +30,7 @@ fn divergence(at: &[f64], targets: &[f32]) -> f64 {
 }
 
 /// All checks of this file.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (b, j, c) = SIZES;
     let at = numbers((b + c) * j, 41);
     let mut targets: Vec<f32> = numbers(b * c, 42).iter().map(|x| x.max(0.0)).collect();
@@ -55,7 +56,7 @@ pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
 }
 
 /// The device's sum of KL(P || Q), and its gradients for z and the means.
-fn computed<D: Device>(device: &D, at: &[f32], targets: &[f32]) -> Result<(f64, Vec<f32>)> {
+fn computed<D: RivalDevice>(device: &D, at: &[f32], targets: &[f32]) -> Result<(f64, Vec<f32>)> {
     let (b, j, c) = SIZES;
     let mut layout = Layout::default();
     let slots = MixtureSlots {

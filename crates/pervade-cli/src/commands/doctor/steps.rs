@@ -4,10 +4,11 @@
 use std::ops::Range;
 
 use pervade::Result;
-use pervade::compute::{Cpu, Device};
+use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::train::{JointStep, Pack, Run, Silent, pretrain};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers};
 
@@ -27,7 +28,7 @@ impl First {
     }
 }
 
-fn first_steps<D: Device>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
+fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
     let mut pack = Pack::new(run, restarts.clone())?;
     let mut joint = JointStep::new(run, restarts.clone())?;
     let (settings, batch) = (&run.settings.settings, run.settings.batch);
@@ -48,7 +49,7 @@ fn first_steps<D: Device>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usi
 }
 
 /// Loss of the auto-encoder of the last of these restarts after each epoch.
-fn pretrained<D: Device>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<f64>> {
+fn pretrained<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Vec<f64>> {
     let mut pack = Pack::new(run, restarts)?;
     pretrain(run, &mut pack, &mut Silent, &mut |_| Ok(false))?;
     let record = pack.state.records.last();
@@ -61,7 +62,7 @@ fn single(values: &[f64]) -> Vec<f32> {
 
 /// The last of several restarts against it alone: batches are larger here than in joint training, and a device may
 /// take other ways then.
-fn pretraining_side_by_side<D: Device>(device: &D, data: &Dataset, tolerance: f64) -> Result<Check> {
+fn pretraining_side_by_side<D: RivalDevice>(device: &D, data: &Dataset, tolerance: f64) -> Result<Check> {
     let recipe = Settings::recipe(Recipe::Paper, Clusters::Fixed(10));
     let settings = Settings { restarts: 6, pretrain_epochs: Some(2), ..recipe }.check(data)?;
     let run = Run::new(device, data, &settings)?;
@@ -71,7 +72,7 @@ fn pretraining_side_by_side<D: Device>(device: &D, data: &Dataset, tolerance: f6
 }
 
 /// Both recipes, dense rows in [0, 1].
-pub(super) fn against_cpu<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (n, d) = (1000, 784);
     let values = numbers(n * d, 50).iter().map(|x| 0.5 + 0.5 * x).collect();
     let data = Dataset::from_rows(n, d, values)?;

@@ -2,8 +2,9 @@
 //! the uniform number that a fraction is drawn from, gradients as central differences.
 
 use pervade::Result;
-use pervade::compute::{Device, Draw, Matrix, StickPrior};
+use pervade::compute::{Draw, Matrix, StickPrior};
 use pervade::seed::{Key, Stream};
+use pervade_rivals::RivalDevice;
 
 use super::{Check, numbers, read};
 
@@ -81,7 +82,7 @@ fn divergence(head: &[f64]) -> f64 {
 }
 
 /// All checks of this file.
-pub(super) fn checks<D: Device>(device: &D) -> Result<Vec<Check>> {
+pub(super) fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let [b, j] = SIZES;
     let raw: Vec<f32> = numbers(b * 2 * j, 45).iter().map(|x| 1.5 * x).collect();
     let weights = numbers(b * j, 46);

@@ -11,9 +11,10 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use pervade::compute::{AnyDevice, Device};
+use pervade::compute::AnyDevice;
 use pervade::data::OutputFormat;
 use pervade::{Error, Result, on_device};
+use pervade_rivals::RivalDevice;
 use serde_json::{Map, Value, json};
 
 use self::figures::{Figure, Studio};
@@ -268,7 +269,7 @@ fn make_figures(
 }
 
 /// Trains what the figures' records lack; the first error, once all others were made.
-fn fill_records<D: Device>(
+fn fill_records<D: RivalDevice>(
     args: &ReproduceArgs,
     rows: &Rows,
     folder: &Path,

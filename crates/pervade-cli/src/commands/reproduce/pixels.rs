@@ -1,14 +1,14 @@
 //! The rows as they are as a representation: a line of table 3 that the paper has not.
 
-use pervade::compute::Device;
 use pervade::data::Dataset;
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
+use pervade_rivals::RivalDevice;
 
 /// The prepared rows themselves.
 pub(super) struct Pixels;
 
-impl<D: Device> Clusterer<D> for Pixels {
+impl<D: RivalDevice> Clusterer<D> for Pixels {
     fn name(&self) -> &'static str {
         "pixels"
     }
@@ -18,7 +18,7 @@ impl<D: Device> Clusterer<D> for Pixels {
     }
 }
 
-impl<D: Device> Clustering<D> for Pixels {
+impl<D: RivalDevice> Clustering<D> for Pixels {
     fn n_clusters(&self) -> usize {
         1
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pervade::compute::Device;
 use pervade::config::{CheckedSettings, Settings};
 use pervade::data::{Dataset, Labels};
 use pervade::metrics::{Labelled, knn_errors};
@@ -12,6 +11,7 @@ use pervade::model::Vade;
 use pervade::train::Watch;
 use pervade::{Clusterer, Clustering, Error, Result};
 use pervade_rivals::Networks;
+use pervade_rivals::RivalDevice;
 use serde_json::{Map, Value, json};
 
 use super::pixels::Pixels;
@@ -44,7 +44,7 @@ impl Measure<'_> {
         }
     }
 
-    fn scores<D: Device>(&self, device: &D, found: &dyn Clustering<D>) -> Result<Scores> {
+    fn scores<D: RivalDevice>(&self, device: &D, found: &dyn Clustering<D>) -> Result<Scores> {
         match self {
             Measure::Clusters { data, labels } => {
                 let scores = LabelScores::new(&found.assign(device, data)?, labels)?;
@@ -69,14 +69,14 @@ impl Measure<'_> {
 }
 
 /// How a row's method is run.
-pub(super) enum How<D: Device> {
+pub(super) enum How<D: RivalDevice> {
     /// VaDE: seeds are restarts of one fit.
     Vade(Box<Settings>),
     /// A run a seed.
     Rival(Box<dyn Clusterer<D>>),
 }
 
-impl<D: Device> How<D> {
+impl<D: RivalDevice> How<D> {
     /// By the row's method and settings, with `overrides` in their place.
     pub(super) fn of(row: &Row, clusters: usize, overrides: &Map<String, Value>) -> Result<Self> {
         let mut keys = row.settings.clone();
@@ -141,7 +141,7 @@ fn networks(keys: &Map<String, Value>) -> Result<Networks> {
 }
 
 /// A row under way: its record grows seed by seed.
-pub(super) struct Working<'w, D: Device> {
+pub(super) struct Working<'w, D: RivalDevice> {
     pub(super) device: &'w D,
     pub(super) device_name: String,
     pub(super) measure: &'w Measure<'w>,
@@ -151,7 +151,7 @@ pub(super) struct Working<'w, D: Device> {
     pub(super) since: Instant,
 }
 
-impl<D: Device> Working<'_, D> {
+impl<D: RivalDevice> Working<'_, D> {
     /// Runs what is missing of `seeds`.
     pub(super) fn run(&mut self, how: &How<D>, seeds: usize) -> Result<()> {
         let missing = self.record.missing(seeds);
@@ -220,7 +220,7 @@ impl<D: Device> Working<'_, D> {
     }
 }
 
-impl<D: Device> Watch<D> for Working<'_, D> {
+impl<D: RivalDevice> Watch<D> for Working<'_, D> {
     fn finished(&mut self, models: Vec<Vade>) -> Result<()> {
         let took = self.since.elapsed();
         for model in &models {

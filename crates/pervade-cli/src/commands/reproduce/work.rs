@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pervade::compute::Device;
 use pervade::data::{Dataset, Labels, Table};
 use pervade::{Error, Result};
+use pervade_rivals::RivalDevice;
 use serde_json::{Map, Value, json};
 
 use super::ReproduceArgs;
@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::{Outcome, words};
 
 /// All selected rows of a table, a data set after the other, each read once.
-pub(super) fn run_table<D: Device>(
+pub(super) fn run_table<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
     rows: &Rows,
@@ -65,7 +65,7 @@ pub(super) fn run_table<D: Device>(
 }
 
 /// One row; what its method fails with is kept in its record, what cannot be begun is an error.
-fn run_row<D: Device>(
+fn run_row<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
     row: &Row,

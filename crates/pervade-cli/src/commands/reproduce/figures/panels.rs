@@ -1,10 +1,10 @@
 //! The panels of figures: a method's new pictures, and its representation in a plane.
 
-use pervade::compute::Device;
 use pervade::data::ImageShape;
 use pervade::metrics::Contingency;
 use pervade::{Clustering, Error, Result};
 use pervade_plots::Tsne;
+use pervade_rivals::RivalDevice;
 
 use super::record::{PointPanel, hex, rounded};
 use super::studio::Studio;
@@ -16,7 +16,7 @@ use crate::report::LabelScores;
 /// Pictures of a cluster.
 const PICTURES: usize = 10;
 
-impl<D: Device> Studio<'_, D> {
+impl<D: RivalDevice> Studio<'_, D> {
     pub(super) fn pictures(&self) -> Result<ImageShape> {
         self.data.image().filter(|shape| shape.channels == 1).ok_or_else(|| {
             Error::data(&self.set.name, "the rows are not grey pictures")

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pervade::compute::Device;
 use pervade::config::Settings;
 use pervade::data::{Dataset, Labels, Table};
 use pervade::{Error, Result};
 use pervade_plots::Tsne;
+use pervade_rivals::RivalDevice;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,7 +29,7 @@ const EMBEDDERS: [(&str, &str); 2] = [("vae+gmm", "VAE+GMM"), ("dec", "DEC")];
 const OTHER_CLUSTERS: [usize; 2] = [7, 14];
 
 /// What figures are made with.
-pub(in crate::commands::reproduce) struct Studio<'s, D: Device> {
+pub(in crate::commands::reproduce) struct Studio<'s, D: RivalDevice> {
     pub(super) set: &'s DataSet,
     pub(super) rows: &'s Rows,
     pub(super) data: Dataset<'s>,
@@ -45,7 +45,7 @@ pub(in crate::commands::reproduce) struct Studio<'s, D: Device> {
     fits: BTreeMap<&'static str, VadeFit>,
 }
 
-impl<'s, D: Device> Studio<'s, D> {
+impl<'s, D: RivalDevice> Studio<'s, D> {
     /// A studio for a data set; `take` leaves its first rows only.
     pub(in crate::commands::reproduce) fn new(
         set: &'s DataSet,

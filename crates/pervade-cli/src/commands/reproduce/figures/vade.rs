@@ -1,11 +1,11 @@
 //! VaDE on the figures' data, watched epoch by epoch.
 
-use pervade::compute::Device;
 use pervade::config::{CheckedSettings, Choice, Settings};
 use pervade::data::{Dataset, Labels};
 use pervade::model::Vade;
 use pervade::train::{Pack, Run, Watch, clusters, latents};
 use pervade::{Error, Result};
+use pervade_rivals::RivalDevice;
 
 use crate::console::Console;
 use crate::methods;
@@ -35,7 +35,7 @@ pub(super) struct Snapshot {
 
 impl VadeFit {
     /// Trains all restarts; `watched` says whether every epoch is looked at.
-    pub(super) fn new<D: Device>(
+    pub(super) fn new<D: RivalDevice>(
         data: &Dataset,
         labels: &Labels,
         sample: &[usize],
@@ -76,7 +76,7 @@ struct Watching<'w> {
     fit: VadeFit,
 }
 
-impl<D: Device> Watch<D> for Watching<'_> {
+impl<D: RivalDevice> Watch<D> for Watching<'_> {
     fn epoch(&mut self, run: &Run<'_, D>, pack: &Pack<D>) -> Result<()> {
         if !self.watched {
             return Ok(());

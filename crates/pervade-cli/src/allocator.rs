@@ -1,0 +1,61 @@
+//! An allocator that lets a program end in order when the system has no memory left.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// The system's allocator with a last word: where it has nothing left, `refused` is called with the bytes that were
+/// asked for instead of the abort that Rust would end in.
+///
+/// For the global allocator of a program; a library must not choose one. `refused` must not allocate.
+#[derive(Debug, Clone, Copy)]
+pub struct LastWord {
+    refused: fn(usize) -> !,
+}
+
+impl LastWord {
+    /// Calls `refused` when there is no memory left.
+    pub const fn new(refused: fn(usize) -> !) -> Self {
+        Self { refused }
+    }
+
+    fn check(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
+        if memory.is_null() { (self.refused)(bytes) } else { memory }
+    }
+}
+
+// SAFETY: every request goes to the system's allocator as it came, and what that gives is handed on; a null pointer is
+// never returned, which is stricter than the contract asks for. `refused` does not return, so nothing unwinds.
+unsafe impl GlobalAlloc for LastWord {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
+        self.check(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        self.check(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: `memory` came from the system's allocator with this layout, because all requests go there.
+        self.check(unsafe { System.realloc(memory, layout, new_size) }, new_size)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Bounds the address space that the C library reserves for allocations of threads: 64 MiB at a time for each of up to
+/// eight times as many arenas as there are cores, which a limited address space does not have.
+///
+/// For a program to call before it starts threads.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn limit_arenas() {
+    // SAFETY: sets a parameter of the allocator; it is refused or takes effect, and no memory is touched.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
+/// Other systems reserve nothing in advance.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn limit_arenas() {}

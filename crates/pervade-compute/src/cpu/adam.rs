@@ -1,0 +1,128 @@
+//! Adam (Kingma and Ba, 2015): one pass over the flat buffers, or block by block as a layer's weight
+//! gradient is made.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::product::{UsedNext, View, product_alone};
+use super::shared::Shared;
+use super::simd::{Isa, for_isa};
+use crate::{AdamStep, Affine, BETA2, Params, inverse_root, step_size};
+
+/// Numbers per task: four streams of 64 KiB, so that a task's share fits the second-level cache.
+const CHUNK: usize = 16 * 1024;
+
+/// The numbers of one step that are the same for every parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rates {
+    /// Learning rate over the first moment's bias correction.
+    step_size: f32,
+    /// Inverse root of the second moment's bias correction.
+    inverse_root: f32,
+    epsilon: f32,
+    beta1: f32,
+}
+
+impl Rates {
+    pub(super) fn new(step: &AdamStep, beta1: f32) -> Self {
+        Self {
+            step_size: step_size(step.step, step.learning_rate, beta1),
+            inverse_root: inverse_root(step.step),
+            epsilon: step.epsilon,
+            beta1,
+        }
+    }
+}
+
+/// The weight and bias of one layer, all restarts.
+pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
+    let rates = Rates::new(step, params.beta1);
+    for restart in 0..params.restarts {
+        for slot in [layer.weight, layer.bias] {
+            adam_range(isa, params, restart, slot.range(), rates);
+        }
+    }
+}
+
+/// Updates numbers `range` of one restart.
+pub(super) fn adam_range(
+    isa: Isa,
+    params: &mut Params<Vec<f32>>,
+    restart: usize,
+    range: Range<usize>,
+    rates: Rates,
+) {
+    let base = restart * params.stride;
+    let range = base + range.start..base + range.end;
+    let values = params.values[range.clone()].par_chunks_mut(CHUNK);
+    let gradients = params.gradients[range.clone()].par_chunks(CHUNK);
+    let first = params.first_moments[range.clone()].par_chunks_mut(CHUNK);
+    let second = params.second_moments[range].par_chunks_mut(CHUNK);
+    values.zip(gradients).zip(first.zip(second)).for_each(|((p, g), (m, v))| update(isa, rates, p, g, m, v));
+}
+
+/// Rows and columns of a weight gradient that a task makes and uses up: 64 KiB, which stay in the
+/// second-level cache with the parameters and moments that they meet there.
+const BLOCK: [usize; 2] = [64, 256];
+
+thread_local! {
+    /// The block of the gradient; grows once, then no step allocates.
+    static GRADIENT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A step of Adam with the gradient A B, which never goes to memory as a whole.
+pub(super) fn product_update(
+    isa: Isa,
+    a: View,
+    b: View,
+    rates: Rates,
+    p: &mut [f32],
+    m: &mut [f32],
+    v: &mut [f32],
+) {
+    let (n_rows, n_columns) = (a.rows(), b.columns());
+    let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
+    let [p, m, v] = [p, m, v].map(Shared::new);
+    (0..row_blocks * column_blocks).into_par_iter().with_max_len(1).for_each(|block| {
+        let (i, j) = (block / column_blocks, block % column_blocks);
+        let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
+        let columns = cut(n_columns, j, column_blocks)..cut(n_columns, j + 1, column_blocks);
+        GRADIENT.with_borrow_mut(|buffer| {
+            let needed = rows.len() * columns.len();
+            if buffer.len() < needed {
+                buffer.resize(needed, 0.0);
+            }
+            let gradient = &mut buffer[..needed];
+            let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
+            let first = rows.start * n_columns + columns.start;
+            let used_next = UsedNext { buffers: [p, m, v], first, row_stride: n_columns };
+            product_alone(isa, a, b, gradient, used_next);
+            for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
+                let first = row * n_columns + columns.start;
+                // SAFETY: blocks do not overlap, and each is this task's alone.
+                let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(first, columns.len()) });
+                update(isa, rates, p, g, m, v);
+            }
+        });
+    });
+}
+
+/// Where block `j` of `n_blocks` begins: at a whole number of the widest panels.
+fn cut(n_columns: usize, j: usize, n_blocks: usize) -> usize {
+    const PANEL: usize = 32;
+    (n_columns.div_ceil(PANEL) * j / n_blocks * PANEL).min(n_columns)
+}
+
+for_isa! {
+    /// m, v and p after one gradient g.
+    fn update(rates: Rates, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+        for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
+            *m = rates.beta1.mul_add(*m, (1.0 - rates.beta1) * g);
+            *v = BETA2.mul_add(*v, (1.0 - BETA2) * g * g);
+            let root = v.sqrt().mul_add(rates.inverse_root, rates.epsilon);
+            *p -= rates.step_size * *m / root;
+        }
+    }
+}

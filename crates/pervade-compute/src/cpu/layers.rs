@@ -1,0 +1,162 @@
+//! Affine layers and their gradients, activations, dropout and Adam, all restarts.
+
+use rayon::prelude::*;
+
+use super::activation;
+use super::adam::{Rates, adam_range, product_update};
+use super::product::{Epilogue, View, product};
+use super::simd::for_isa;
+use super::{Cpu, M};
+use crate::{Activation, AdamStep, Affine, Draw, Layers, Params, Result};
+
+/// Numbers per task of an activation.
+const CHUNK: usize = 16 * 1024;
+
+impl Layers for Cpu {
+    fn affine(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        x: &M,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        debug_assert_eq!((x.columns, y.columns), (layer.weight.rows, layer.weight.columns));
+        let y_stride = y.stride();
+        for (restart, y_of) in y.data.chunks_exact_mut(y_stride).enumerate() {
+            let values = &params.values[restart * params.stride..];
+            let bias = &values[layer.bias.range()];
+            let epilogue = match activation {
+                Activation::Relu => Epilogue::BiasRelu(bias),
+                _ => Epilogue::Bias(bias),
+            };
+            let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns);
+            product(self.isa, x_of, weight(values, layer), epilogue, y_of);
+        }
+        if activation == Activation::Relu { Ok(()) } else { self.activate(activation, y) }
+    }
+
+    fn affine_backward_weights(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        layer: Affine,
+        x: &M,
+        dy: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        for restart in 0..params.restarts {
+            let base = restart * params.stride;
+            let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns).transposed();
+            let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
+            let dy_view = View::new(dy_of, dy.rows, dy.columns);
+            let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::new(step, params.beta1)));
+            let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
+            let d_bias = &mut d_bias[..layer.bias.columns];
+            // The sums are short work for one thread while another begins with the product.
+            rayon::join(
+                || match rates {
+                    Some(rates) => {
+                        let [p, m, v] =
+                            [&mut params.values, &mut params.first_moments, &mut params.second_moments]
+                                .map(|buffer| &mut buffer[base..][weight.clone()]);
+                        product_update(self.isa, x_of, dy_view, rates, p, m, v);
+                    }
+                    None => product(self.isa, x_of, dy_view, Epilogue::Store, &mut d_weight[weight.clone()]),
+                },
+                || column_sums(self.isa, dy_of, d_bias),
+            );
+            if let Some(rates) = rates {
+                adam_range(self.isa, params, restart, layer.bias.range(), rates);
+            }
+        }
+        Ok(())
+    }
+
+    fn affine_backward_input(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        dy: &M,
+        relu_output: Option<&M>,
+        dx: &mut M,
+    ) -> Result<()> {
+        let dx_stride = dx.stride();
+        for (restart, dx) in dx.data.chunks_exact_mut(dx_stride).enumerate() {
+            let values = &params.values[restart * params.stride..];
+            let epilogue =
+                relu_output.map_or(Epilogue::Store, |x| Epilogue::Mask(&x.data[restart * dx_stride..]));
+            let dy_of = View::new(&dy.data[restart * dy.stride()..], dy.rows, dy.columns);
+            product(self.isa, dy_of, weight(values, layer).transposed(), epilogue, dx);
+        }
+        Ok(())
+    }
+
+    fn activate(&self, activation: Activation, x: &mut M) -> Result<()> {
+        if activation != Activation::Linear {
+            x.data.par_chunks_mut(CHUNK).for_each(|x| activation::apply(self.isa, activation, x));
+        }
+        Ok(())
+    }
+
+    fn activate_backward(&self, activation: Activation, y: &M, dy: &mut M) -> Result<()> {
+        assert_eq!(y.data.len(), dy.data.len(), "a gradient for each number");
+        if activation != Activation::Linear {
+            let pieces = dy.data.par_chunks_mut(CHUNK).zip(y.data.par_chunks(CHUNK));
+            pieces.for_each(|(dy, y)| activation::backward(self.isa, activation, y, dy));
+        }
+        Ok(())
+    }
+
+    fn dropout(&self, draw: Draw<'_>, rate: f32, x: &M, y: &mut M) -> Result<()> {
+        y.data.copy_from_slice(&x.data);
+        drop_in_place(draw, rate, y);
+        Ok(())
+    }
+
+    fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut M) -> Result<()> {
+        drop_in_place(draw, rate, dy);
+        Ok(())
+    }
+
+    fn adam(&self, params: &mut Params<Vec<f32>>, step: &AdamStep) -> Result<()> {
+        if step.learning_rate != 0.0 {
+            let rates = Rates::new(step, params.beta1);
+            for restart in 0..params.restarts {
+                adam_range(self.isa, params, restart, step.range.clone(), rates);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each number is dropped with probability `rate`; the rest are scaled up.
+fn drop_in_place(draw: Draw<'_>, rate: f32, x: &mut M) {
+    let (columns, rows) = (x.columns, x.rows);
+    let keep = 1.0 / (1.0 - rate);
+    let threshold = (f64::from(rate) * 4_294_967_296.0) as u32;
+    x.data.par_chunks_mut(columns).with_min_len(8).enumerate().for_each(|(row, line)| {
+        let key = draw.keys[row / rows];
+        for (quad, numbers) in line.chunks_mut(4).enumerate() {
+            let words = key.draw(draw.step, (row % rows) as u32, quad as u32);
+            for (x, word) in numbers.iter_mut().zip(words) {
+                *x = if word < threshold { 0.0 } else { *x * keep };
+            }
+        }
+    });
+}
+
+fn weight(values: &[f32], layer: Affine) -> View<'_> {
+    View::new(&values[layer.weight.range()], layer.weight.rows, layer.weight.columns)
+}
+
+for_isa! {
+    /// Sum over rows of each column.
+    pub(super) fn column_sums(rows: &[f32], sums: &mut [f32]) {
+        sums.fill(0.0);
+        for row in rows.chunks_exact(sums.len()) {
+            for (sum, &x) in sums.iter_mut().zip(row) {
+                *sum += x;
+            }
+        }
+    }
+}

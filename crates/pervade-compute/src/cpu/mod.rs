@@ -1,0 +1,38 @@
+//! The CPU: the reference of every operation, and fast.
+//!
+//! Threads come from the caller's rayon pool. Work is split into pieces of a fixed size and sums are
+//! taken in a fixed order, so neither the number of threads nor the instruction set shows in a result.
+
+mod activation;
+mod adam;
+mod batch_norm;
+mod block;
+mod codes;
+mod convolution;
+mod gamma;
+mod latents;
+mod layers;
+mod likelihood;
+pub mod math;
+mod memory;
+mod mixture_posterior;
+mod neighbours;
+mod pages;
+mod points;
+mod prior;
+pub mod product;
+mod rows;
+mod shared;
+pub mod simd;
+mod soft_clusters;
+mod stick_breaking;
+mod sums;
+
+pub use block::{Block, highest};
+pub use memory::Cpu;
+pub use neighbours::nearest_rows;
+pub use points::CpuPoints;
+pub use rows::CpuBatch;
+pub use sums::CpuSums;
+
+type M = crate::Matrix<Vec<f32>>;

@@ -1,0 +1,468 @@
+//! The matrix product: C(m, n) = sum over k of A(m, k) B(k, n), with what follows it fused in.
+//!
+//! B is copied, one panel of columns at a time, into a small buffer that stays in the cache; A is
+//! read in place through its strides; a register tile of C is summed over all k in one go and
+//! handed to the epilogue (bias and ReLU, or the ReLU mask, or nothing) on its way to memory. While a
+//! tile is summed, the next panel is fetched ahead.
+//! Tasks are tiles of C of a fixed size: how many threads share them changes nothing in the result.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::shared::Shared;
+use super::simd::{Isa, Vector};
+
+/// A matrix read through its strides: element (i, j) is `values[i * row_stride + j * column_stride]`.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// A row-major matrix.
+    pub fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        let fits = rows.checked_mul(columns).is_some_and(|needed| needed <= values.len());
+        assert!(fits, "{} numbers for {rows} x {columns}", values.len());
+        Self { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Rows `rows` and columns `columns` of it.
+    pub(super) fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows && columns.end <= self.columns, "a part of a matrix");
+        let first = rows.start * self.row_stride + columns.start * self.column_stride;
+        Self { values: &self.values[first..], rows: rows.len(), columns: columns.len(), ..self }
+    }
+
+    /// The same numbers, rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Self {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+/// What happens to the product on its way to memory.
+#[derive(Clone, Copy)]
+pub enum Epilogue<'a> {
+    /// Stored as it is.
+    Store,
+    /// A bias a column is added.
+    Bias(&'a [f32]),
+    /// A bias a column is added, then negative values become zero.
+    BiasRelu(&'a [f32]),
+    /// Zero where the activation (same shape, row-major) is not positive: the ReLU's derivative.
+    Mask(&'a [f32]),
+}
+
+/// Rows of C a task works on at the most: enough to pay for copying its panel of B.
+const TASK_ROWS: usize = 256;
+
+thread_local! {
+    /// The panel of B a thread works on; grows once, then no step allocates.
+    static PANEL: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes A B through the epilogue to `c`, row-major [A's rows, B's columns].
+pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
+    // Waking a second thread costs some microseconds; below this the product is done by then.
+    let alone = a.rows * b.rows * b.columns < 1 << 18;
+    product_with(isa, a, b, epilogue, c, alone, None);
+}
+
+/// The same on the calling thread alone, for tasks that have their share of the work already; `used_next`
+/// are as many rows of other buffers, fetched while the product is computed.
+pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], used_next: UsedNext) {
+    product_with(isa, a, b, Epilogue::Store, c, true, Some(used_next));
+}
+
+/// Blocks of C's shape in three buffers, where they begin and how far their rows lie apart.
+#[derive(Clone, Copy)]
+pub(super) struct UsedNext<'a> {
+    pub(super) buffers: [Shared<'a>; 3],
+    pub(super) first: usize,
+    pub(super) row_stride: usize,
+}
+
+fn product_with(
+    isa: Isa,
+    a: View,
+    b: View,
+    epilogue: Epilogue,
+    c: &mut [f32],
+    alone: bool,
+    used_next: Option<UsedNext>,
+) {
+    assert!(isa.is_available(), "{isa:?} on a machine without it");
+    assert_eq!(a.columns, b.rows, "inner sizes of a product");
+    let n_results = a.rows.checked_mul(b.columns).expect("a product whose size is a number");
+    assert!(c.len() >= n_results, "room for a product");
+    if let Epilogue::Mask(mask) = epilogue {
+        assert!(mask.len() >= n_results, "mask of a product");
+    }
+    if let Epilogue::Bias(bias) | Epilogue::BiasRelu(bias) = epilogue {
+        assert!(bias.len() >= b.columns, "bias of a product");
+    }
+    let (rows, width) = ((0, a.rows), b.columns);
+    let whole = Task { a, b, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => run::<std::arch::x86_64::__m512>(whole, alone, task_avx512),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => run::<std::arch::x86_64::__m256>(whole, alone, task_avx2),
+        _ => run::<[f32; 4]>(whole, alone, task_plain),
+    }
+}
+
+/// A part of C, or the whole: rows `rows.0..rows.1`, `width` columns from `column` on.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    a: View<'a>,
+    b: View<'a>,
+    epilogue: Epilogue<'a>,
+    c: Shared<'a>,
+    rows: (usize, usize),
+    column: usize,
+    width: usize,
+    used_next: Option<UsedNext<'a>>,
+}
+
+type TaskFn = unsafe fn(&Task, &mut [f32]);
+
+/// Cuts the whole into tiles and has them computed, one a task.
+fn run<V: Vector>(whole: Task, alone: bool, task_fn: TaskFn) {
+    let (a, b) = (whole.a, whole.b);
+    let panel_columns = 2 * V::LANES;
+    let n_panels = b.columns.div_ceil(panel_columns);
+    let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
+    let block_rows = a.rows.div_ceil(n_row_blocks.max(1));
+    let work = |number: usize| {
+        // One column of blocks after another, so that neighbouring tasks share a panel of B.
+        let (panel, block) = (number / n_row_blocks, number % n_row_blocks);
+        let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
+        let column = panel * panel_columns;
+        let width = panel_columns.min(b.columns - column);
+        let task = Task { rows, column, width, ..whole };
+        PANEL.with_borrow_mut(|buffer| {
+            let needed = b.rows * panel_columns;
+            if buffer.len() < needed {
+                buffer.resize(needed, 0.0);
+            }
+            // SAFETY: the instruction set was found on this machine; the tile lies inside C (rows
+            // and columns are bounded above) and no other task writes it.
+            unsafe { task_fn(&task, &mut buffer[..needed]) }
+        });
+    };
+    let n_tasks = n_panels * n_row_blocks;
+    if alone {
+        (0..n_tasks).for_each(work);
+    } else {
+        (0..n_tasks).into_par_iter().with_max_len(1).for_each(work);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+unsafe fn task_avx512(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<std::arch::x86_64::__m512>(task, panel) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn task_avx2(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<std::arch::x86_64::__m256>(task, panel) }
+}
+
+unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe { tile::<[f32; 4]>(task, panel) }
+}
+
+/// Copies the panel of B, then sums register tiles down the rows of A.
+#[inline(always)]
+unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        if task.width <= V::LANES {
+            tile_of_width::<V, 1>(task, panel);
+        } else {
+            tile_of_width::<V, 2>(task, panel);
+        }
+    }
+}
+
+/// `W`: vectors in a line of the panel.
+#[inline(always)]
+unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
+    let panel = &mut panel[..task.b.rows * W * V::LANES];
+    pack::<V, W>(task, panel);
+    let n_rows = task.rows.1 - task.rows.0;
+    // Blocks of nearly equal height: 100 rows are 8 blocks of 12 or 13, not 7 of 14 and one of 2.
+    let n_blocks = n_rows.div_ceil(V::TILE_ROWS);
+    let mut row = task.rows.0;
+    for block in 0..n_blocks {
+        let height = n_rows * (block + 1) / n_blocks - n_rows * block / n_blocks;
+        macro_rules! heights {
+            ($($h:literal)*) => {
+                match height {
+                    // SAFETY: row + height stays within the task's rows.
+                    $($h => unsafe { register_tile::<V, W, $h>(task, row, panel) },)*
+                    _ => unreachable!("a tile of {height} rows"),
+                }
+            };
+        }
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        row += height;
+    }
+}
+
+/// B's panel as [k][W LANES], zeros beyond its width.
+#[inline(always)]
+fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
+    let (b, columns) = (task.b, W * V::LANES);
+    if task.width < columns {
+        panel.fill(0.0);
+    }
+    if b.column_stride == 1 {
+        for (k, line) in panel.chunks_exact_mut(columns).enumerate() {
+            let start = k * b.row_stride + task.column;
+            let from = &b.values[start..start + task.width];
+            if task.width == columns {
+                for w in 0..W {
+                    // SAFETY: both lines hold W LANES numbers. (A call of memcpy for so few would
+                    // take as long as the copy.)
+                    unsafe {
+                        let vector = V::load(from.as_ptr().add(w * V::LANES));
+                        vector.store(line.as_mut_ptr().add(w * V::LANES));
+                    }
+                }
+            } else {
+                line[..task.width].copy_from_slice(from);
+            }
+        }
+        return;
+    }
+    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are turned in
+    // registers; what is left over at the edges goes one by one.
+    const BLOCK: usize = 8;
+    let (full_k, full_n) = (b.rows / BLOCK * BLOCK, task.width / BLOCK * BLOCK);
+    for n0 in (0..full_n).step_by(BLOCK) {
+        for k0 in (0..full_k).step_by(BLOCK) {
+            let start = (task.column + n0) * b.column_stride + k0;
+            assert!(start + (BLOCK - 1) * b.column_stride + BLOCK <= b.values.len());
+            assert!((k0 + BLOCK - 1) * columns + n0 + BLOCK <= panel.len());
+            // SAFETY: both blocks lie inside their buffers by the checks above.
+            unsafe {
+                let to = panel.as_mut_ptr().add(k0 * columns + n0);
+                V::transpose8(b.values.as_ptr().add(start), b.column_stride, to, columns);
+            }
+        }
+    }
+    for n in 0..task.width {
+        let start = (task.column + n) * b.column_stride;
+        for k in if n < full_n { full_k } else { 0 }..b.rows {
+            panel[k * columns + n] = b.values[start + k];
+        }
+    }
+}
+
+/// Sums a tile of `H` rows and W LANES columns over all k and sends it through the epilogue.
+#[inline(always)]
+unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
+    let (a, columns, n_k) = (task.a, W * V::LANES, task.b.rows);
+    let ldc = task.b.columns;
+    let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
+    // What the sums go through on their way to an epilogue. Registers stay registers only while all
+    // that touches them are loops of a known length, so the epilogue reads them from here.
+    let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
+    // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`; the panel holds
+    // W LANES numbers for every k; a line holds 32 >= W LANES numbers. Stored directly, the tile's H rows of W LANES
+    // columns lie inside C by the check of `tile` and are this task's alone: they are written through a raw pointer,
+    // since the rest of those rows belongs to other tasks.
+    unsafe {
+        let mut sums = [[V::zero(); W]; H];
+        let mut a_k = a.values.as_ptr().wrapping_add(row * a.row_stride);
+        let mut b_k = panel.as_ptr();
+        for part in 0..H {
+            fetch_ahead::<V>(task, row + part);
+            for _ in n_k * part / H..n_k * (part + 1) / H {
+                let b: [V; W] = std::array::from_fn(|w| V::load(b_k.add(w * V::LANES)));
+                for h in 0..H {
+                    let x = V::splat(*a_k.add(h * a.row_stride));
+                    for w in 0..W {
+                        sums[h][w] = sums[h][w].add_product(x, b[w]);
+                    }
+                }
+                a_k = a_k.wrapping_add(a.column_stride);
+                b_k = b_k.add(columns);
+            }
+        }
+        let (to, stride) = if direct {
+            (task.c.tile(row * ldc + task.column, H, ldc, columns), ldc)
+        } else {
+            (lines.as_mut_ptr().cast::<f32>(), 32)
+        };
+        for h in 0..H {
+            for w in 0..W {
+                sums[h][w].store(to.add(h * stride + w * V::LANES));
+            }
+        }
+    }
+    if !direct {
+        for h in 0..H {
+            // SAFETY: W LANES >= width numbers of line h were stored; this part of one row of C is contiguous and
+            // this task's alone.
+            let (line, out) = unsafe {
+                let line = lines.as_ptr().cast::<f32>().add(h * 32);
+                let start = (row + h) * ldc + task.column;
+                (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width))
+            };
+            finish(task, row + h, line, out);
+        }
+    }
+}
+
+/// Numbers in a line of the cache.
+const CACHE_LINE: usize = 16;
+
+/// Asks for `row`'s share of the next panel of B and of what is used next. Addresses may lie beyond the matrix: nothing is read.
+#[inline(always)]
+fn fetch_ahead<V: Vector>(task: &Task, row: usize) {
+    let (b, columns) = (task.b, 2 * V::LANES);
+    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
+        for buffer in buffers {
+            let line = buffer.at(first + row * row_stride + task.column);
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch_once(line.wrapping_add(i)));
+        }
+    }
+    let (share, n_shares) = (row - task.rows.0, task.rows.1 - task.rows.0);
+    let next = task.column + columns;
+    if b.column_stride == 1 {
+        for k in b.rows * share / n_shares..b.rows * (share + 1) / n_shares {
+            let line = b.values.as_ptr().wrapping_add(k * b.row_stride + next);
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+        }
+    } else {
+        let n_lines = columns * b.rows.div_ceil(CACHE_LINE);
+        for line in n_lines * share / n_shares..n_lines * (share + 1) / n_shares {
+            let (n, k) = (line % columns, line / columns * CACHE_LINE);
+            V::prefetch(b.values.as_ptr().wrapping_add((next + n) * b.column_stride + k));
+        }
+    }
+}
+
+#[inline(always)]
+fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
+    let from = task.column;
+    let width = out.len();
+    match task.epilogue {
+        Epilogue::Store => out.copy_from_slice(line),
+        Epilogue::Bias(bias) => {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+                *o = x + b;
+            }
+        }
+        Epilogue::BiasRelu(bias) => {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+                *o = (x + b).max(0.0);
+            }
+        }
+        Epilogue::Mask(mask) => {
+            let start = row * task.b.columns + from;
+            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..start + width]) {
+                *o = if m > 0.0 { x } else { 0.0 };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Key;
+
+    fn random(n: usize, salt: u32) -> Vec<f32> {
+        let key = Key::new(3, 7u32, 0);
+        (0..n).map(|i| (key.uniform(i as u64, salt, 0) * 2.0 - 1.0) as f32).collect()
+    }
+
+    /// The definition, in double precision.
+    fn naive(a: &[f32], b: &[f32], m: usize, k: usize, n: usize) -> Vec<f64> {
+        let at =
+            |i: usize, j: usize| -> f64 { (0..k).map(|l| a[i * k + l] as f64 * b[l * n + j] as f64).sum() };
+        (0..m * n).map(|i| at(i / n, i % n)).collect()
+    }
+
+    fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+        (0..rows * columns).map(|i| x[(i % rows) * columns + i / rows]).collect()
+    }
+
+    const SHAPES: [[usize; 3]; 7] =
+        [[1, 1, 1], [3, 5, 2], [31, 127, 3], [100, 784, 500], [13, 64, 33], [300, 20, 70], [100, 17, 10]];
+
+    #[test]
+    fn product_agrees_with_its_definition_and_every_instruction_set_gives_the_same_bytes() {
+        for [m, k, n] in SHAPES {
+            let (a, b) = (random(m * k, 1), random(k * n, 2));
+            let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
+            let expected = naive(&a, &b, m, k, n);
+            let mut first: Option<Vec<f32>> = None;
+            for isa in Isa::available() {
+                for (av, bv) in [
+                    (View::new(&a, m, k), View::new(&b, k, n)),
+                    (View::new(&a_t, k, m).transposed(), View::new(&b, k, n)),
+                    (View::new(&a, m, k), View::new(&b_t, n, k).transposed()),
+                ] {
+                    let mut c = vec![f32::NAN; m * n];
+                    product(isa, av, bv, Epilogue::Store, &mut c);
+                    for (x, y) in c.iter().zip(&expected) {
+                        assert!(
+                            (*x as f64 - y).abs() < 1e-5 * (k as f64).sqrt(),
+                            "{m}x{k}x{n} {isa:?}: {x} {y}"
+                        );
+                    }
+                    assert_eq!(first.get_or_insert_with(|| c.clone()), &c, "{isa:?} {m}x{k}x{n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn epilogues_do_what_they_say() {
+        let (m, k, n) = (7, 9, 37);
+        let (a, b, bias, mask) = (random(m * k, 1), random(k * n, 2), random(n, 3), random(m * n, 4));
+        let expected = naive(&a, &b, m, k, n);
+        let mut c = vec![0.0; m * n];
+        for isa in Isa::available() {
+            let mut check = |epilogue: Epilogue, what: &dyn Fn(usize, f64) -> f64| {
+                product(isa, View::new(&a, m, k), View::new(&b, k, n), epilogue, &mut c);
+                for i in 0..m * n {
+                    assert!((c[i] as f64 - what(i, expected[i])).abs() < 1e-5);
+                }
+            };
+            check(Epilogue::Bias(&bias), &|i, x| x + bias[i % n] as f64);
+            check(Epilogue::BiasRelu(&bias), &|i, x| (x + bias[i % n] as f64).max(0.0));
+            check(Epilogue::Mask(&mask), &|i, x| if mask[i] > 0.0 { x } else { 0.0 });
+        }
+    }
+}

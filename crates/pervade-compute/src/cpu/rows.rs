@@ -1,0 +1,196 @@
+//! The rows of a batch, scaled; sparse rows also as they are.
+
+use rayon::prelude::*;
+
+use super::layers::column_sums;
+use super::shared::Shared;
+use super::simd::{Isa, for_isa};
+use super::{Cpu, M, adam};
+use crate::{
+    Activation, AdamStep, Affine, Csr, Layers, Matrix, Params, Result, RowSelection, RowValues, Rows,
+    RowsView, Scaling,
+};
+
+/// Sparse rows whose scaling keeps zeros zero.
+fn sparse<'a>(rows: &RowsView<'a>) -> Option<Csr<'a>> {
+    match rows.values {
+        RowValues::Csr(csr) if rows.scaling.shift.is_empty() => Some(csr),
+        _ => None,
+    }
+}
+
+/// The rows of a step.
+#[derive(Debug)]
+pub struct CpuBatch {
+    /// Dense and scaled, [R, B, D].
+    pub(super) x: M,
+    /// Which rows they are, [R, B].
+    ids: Vec<usize>,
+    /// Where the entries of each sparse row end, and the entries.
+    ends: Vec<usize>,
+    entries: Vec<(u32, f32)>,
+}
+
+/// Output columns per task of the sparse gradient.
+const STRIPE: usize = 64;
+
+impl CpuBatch {
+    fn fill_entries(&mut self, csr: Csr<'_>, scaling: Scaling<'_>) {
+        self.entries.clear();
+        self.ends.clear();
+        for &id in &self.ids {
+            let (columns, values) = csr.row(id);
+            let factor = scaling.row_factor(values);
+            let entry = |(&c, &x): (&u32, &f32)| (c, scaling.entry(c, x, factor));
+            self.entries.extend(columns.iter().zip(values).map(entry));
+            self.ends.push(self.entries.len());
+        }
+    }
+
+    fn entries_of(&self, row: usize) -> &[(u32, f32)] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.entries[start..self.ends[row]]
+    }
+
+    /// y = activation(x W + b), walking the entries of each row.
+    fn sparse_affine(
+        &self,
+        isa: Isa,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        activation: Activation,
+        y: &mut M,
+    ) {
+        let (b, outputs) = (self.x.rows, y.columns);
+        y.data.par_chunks_mut(outputs).with_min_len(4).enumerate().for_each(|(row, out)| {
+            let values = &params.values[row / b * params.stride..];
+            out.copy_from_slice(&values[layer.bias.range()]);
+            add_rows(isa, self.entries_of(row), &values[layer.weight.range()], out);
+            if activation == Activation::Relu {
+                out.iter_mut().for_each(|y| *y = y.max(0.0));
+            }
+        });
+    }
+
+    /// dW += x_e dy for every entry, in the order of the rows; tasks share out the columns of dW.
+    fn sparse_affine_backward(&self, isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, dy: &M) {
+        let (b, outputs) = (self.x.rows, dy.columns);
+        for restart in 0..params.restarts {
+            let gradients = &mut params.gradients[restart * params.stride..];
+            let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
+            column_sums(isa, dy_of, &mut gradients[layer.bias.range()]);
+            let d_weight = Shared::new(&mut gradients[layer.weight.range()]);
+            (0..outputs.div_ceil(STRIPE)).into_par_iter().for_each(|stripe| {
+                let first = stripe * STRIPE;
+                let width = STRIPE.min(outputs - first);
+                let line = |column: usize| {
+                    // SAFETY: columns of the data are below the weight's rows, and each stripe of
+                    // columns of dW is touched by this task alone, one line at a time.
+                    unsafe { d_weight.slice(column * outputs + first, width) }
+                };
+                (0..layer.weight.rows).for_each(|column| line(column).fill(0.0));
+                for i in 0..b {
+                    let from = &dy_of[i * outputs + first..][..width];
+                    for &(column, x) in self.entries_of(restart * b + i) {
+                        add_scaled(isa, x, from, line(column as usize));
+                    }
+                }
+            });
+        }
+    }
+}
+
+impl Rows for Cpu {
+    type Rows<'a> = RowsView<'a>;
+    type Batch = CpuBatch;
+
+    fn rows<'a>(&self, data: RowsView<'a>) -> Result<RowsView<'a>> {
+        Ok(data)
+    }
+
+    fn batch(&self, rows: &RowsView<'_>, restarts: usize, n_rows: usize) -> Result<CpuBatch> {
+        let d = rows.n_columns;
+        let x = Matrix { data: vec![0.0; restarts * n_rows * d], restarts, rows: n_rows, columns: d };
+        Ok(CpuBatch { x, ids: vec![0; restarts * n_rows], ends: Vec::new(), entries: Vec::new() })
+    }
+
+    fn gather(&self, rows: &RowsView<'_>, selection: RowSelection<'_>, batch: &mut CpuBatch) -> Result<()> {
+        let (b, n) = (batch.x.rows, rows.n_rows);
+        let columns = batch.x.columns;
+        let lines = batch.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut batch.ids);
+        lines.enumerate().for_each(|(index, (out, id))| {
+            let (restart, i) = (index / b, index % b);
+            *id = match selection {
+                RowSelection::Shuffled { keys, epoch, first } => keys[restart].permute(first + i, n, epoch),
+                // The last batch of a pass may extend beyond the end; its surplus rows repeat the last.
+                RowSelection::Range { first } => (first + i).min(n - 1),
+            };
+            rows.row_into(*id, out);
+        });
+        if let Some(csr) = sparse(rows) {
+            batch.fill_entries(csr, rows.scaling);
+        }
+        Ok(())
+    }
+
+    fn batch_rows<'b>(&self, batch: &'b CpuBatch) -> &'b M {
+        &batch.x
+    }
+
+    fn input_affine(
+        &self,
+        params: &Params<Vec<f32>>,
+        layer: Affine,
+        rows: &RowsView<'_>,
+        batch: &CpuBatch,
+        activation: Activation,
+        y: &mut M,
+    ) -> Result<()> {
+        if sparse(rows).is_some() {
+            batch.sparse_affine(self.isa, params, layer, activation, y);
+        } else {
+            return self.affine(params, layer, &batch.x, activation, y);
+        }
+        Ok(())
+    }
+
+    fn input_affine_backward(
+        &self,
+        params: &mut Params<Vec<f32>>,
+        layer: Affine,
+        rows: &RowsView<'_>,
+        batch: &CpuBatch,
+        dy: &M,
+        update: Option<&AdamStep>,
+    ) -> Result<()> {
+        if sparse(rows).is_some() {
+            batch.sparse_affine_backward(self.isa, params, layer, dy);
+            update.into_iter().for_each(|step| adam::adam_layer(self.isa, params, layer, step));
+        } else {
+            return self.affine_backward_weights(params, layer, &batch.x, dy, update);
+        }
+        Ok(())
+    }
+}
+
+for_isa! {
+    /// out += x_e W[column_e] over all entries.
+    fn add_rows(entries: &[(u32, f32)], weight: &[f32], out: &mut [f32]) {
+        let width = out.len();
+        for &(column, x) in entries {
+            let row = &weight[column as usize * width..][..width];
+            for (o, &w) in out.iter_mut().zip(row) {
+                *o = x.mul_add(w, *o);
+            }
+        }
+    }
+}
+
+for_isa! {
+    /// to += factor from.
+    fn add_scaled(factor: f32, from: &[f32], to: &mut [f32]) {
+        for (t, &f) in to.iter_mut().zip(from) {
+            *t = factor.mul_add(f, *t);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The vector types that the matrix product is written for, chosen at run time.
+//!
+//! Every type does the same operations in the same order (a fused multiply-add per element of the
+//! sum, in rising order of the summed index), so a result does not depend on the machine's
+//! instruction set: the same bytes on AVX-512, AVX2 and plain hardware.
+
+/// Which instructions this machine offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 512-bit vectors with fused multiply-add.
+    Avx512,
+    /// 256-bit vectors with fused multiply-add.
+    Avx2,
+    /// Whatever the compiler makes of plain code.
+    Plain,
+}
+
+impl Isa {
+    /// The best that this machine offers.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq");
+            if avx2 && avx512 {
+                return Isa::Avx512;
+            }
+            if avx2 {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Plain
+    }
+
+    /// Whether this machine can run it. (The detection is remembered: this costs a few loads.)
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Plain => true,
+            Isa::Avx2 => Self::detect() != Isa::Plain,
+            Isa::Avx512 => Self::detect() == Isa::Avx512,
+        }
+    }
+
+    /// Every kind that this machine can run, for tests.
+    pub fn available() -> Vec<Self> {
+        match Self::detect() {
+            Isa::Avx512 => vec![Isa::Avx512, Isa::Avx2, Isa::Plain],
+            Isa::Avx2 => vec![Isa::Avx2, Isa::Plain],
+            Isa::Plain => vec![Isa::Plain],
+        }
+    }
+}
+
+/// A vector of single-precision numbers. All methods must be inlined into a function compiled for
+/// the matching instruction set; that is why they are unsafe to call.
+pub(super) trait Vector: Copy {
+    /// Numbers in a vector.
+    const LANES: usize;
+    /// Rows of the product's register tile: 2 x `TILE_ROWS` accumulators fill the registers.
+    const TILE_ROWS: usize;
+    unsafe fn zero() -> Self;
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// self + a * b, rounded once.
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Asks for the line of the cache that holds `at`; reads nothing, so any address will do.
+    #[inline(always)]
+    fn prefetch(_at: *const f32) {}
+    /// The same for what is used once.
+    #[inline(always)]
+    fn prefetch_once(_at: *const f32) {}
+    /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
+    unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for row in 0..8 {
+            for column in 0..8 {
+                // SAFETY: both blocks are valid by the caller's word.
+                unsafe { *to.add(column * to_stride + row) = *from.add(row * from_stride + column) };
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    // SAFETY (all methods): called only from functions compiled for the instruction set, which run
+    // only after `Isa::detect` found it; pointers are valid for LANES numbers by the caller's word.
+    impl super::Vector for __m512 {
+        const LANES: usize = 16;
+        const TILE_ROWS: usize = 14;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_setzero_ps() }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see the impl.
+            unsafe { _mm512_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the impl.
+            unsafe { _mm512_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        fn prefetch(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
+        fn prefetch_once(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            // SAFETY: both blocks are valid by the caller's word.
+            unsafe { transpose8(from, from_stride, to, to_stride) }
+        }
+    }
+
+    impl super::Vector for __m256 {
+        const LANES: usize = 8;
+        const TILE_ROWS: usize = 6;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_setzero_ps() }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the impl above.
+            unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        fn prefetch(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
+        fn prefetch_once(at: *const f32) {
+            // SAFETY: a hint; it faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
+        }
+        #[inline(always)]
+        unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            // SAFETY: both blocks are valid by the caller's word.
+            unsafe { transpose8(from, from_stride, to, to_stride) }
+        }
+    }
+
+    /// Pairs, then quads, then halves of the lines change places.
+    #[inline(always)]
+    unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: eight numbers can be read from and written to each of eight lines, by the caller's
+        // word; the instructions are there as in the impls above.
+        unsafe {
+            let line = |i: usize| _mm256_loadu_ps(from.add(i * from_stride));
+            let (a0, a1, a2, a3) = (line(0), line(1), line(2), line(3));
+            let (a4, a5, a6, a7) = (line(4), line(5), line(6), line(7));
+            let (b0, b1) = (_mm256_unpacklo_ps(a0, a1), _mm256_unpackhi_ps(a0, a1));
+            let (b2, b3) = (_mm256_unpacklo_ps(a2, a3), _mm256_unpackhi_ps(a2, a3));
+            let (b4, b5) = (_mm256_unpacklo_ps(a4, a5), _mm256_unpackhi_ps(a4, a5));
+            let (b6, b7) = (_mm256_unpacklo_ps(a6, a7), _mm256_unpackhi_ps(a6, a7));
+            let (c0, c1) = (_mm256_shuffle_ps::<0x44>(b0, b2), _mm256_shuffle_ps::<0xEE>(b0, b2));
+            let (c2, c3) = (_mm256_shuffle_ps::<0x44>(b1, b3), _mm256_shuffle_ps::<0xEE>(b1, b3));
+            let (c4, c5) = (_mm256_shuffle_ps::<0x44>(b4, b6), _mm256_shuffle_ps::<0xEE>(b4, b6));
+            let (c6, c7) = (_mm256_shuffle_ps::<0x44>(b5, b7), _mm256_shuffle_ps::<0xEE>(b5, b7));
+            for (i, (low, high)) in [(c0, c4), (c1, c5), (c2, c6), (c3, c7)].into_iter().enumerate() {
+                _mm256_storeu_ps(to.add(i * to_stride), _mm256_permute2f128_ps::<0x20>(low, high));
+                _mm256_storeu_ps(to.add((i + 4) * to_stride), _mm256_permute2f128_ps::<0x31>(low, high));
+            }
+        }
+    }
+}
+
+impl Vector for [f32; 4] {
+    const LANES: usize = 4;
+    const TILE_ROWS: usize = 6;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        [0.0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        [x; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller gives a pointer valid for four numbers.
+        unsafe { from.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller gives a pointer valid for four numbers.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        std::array::from_fn(|i| a[i].mul_add(b[i], self[i]))
+    }
+}
+
+/// Compiles a function body for each instruction set and runs the one asked for.
+///
+/// The body may use loops that the compiler vectorises; it must not be allowed to change the order
+/// of a sum, so sums are written with a fixed number of lanes.
+macro_rules! for_isa {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        $vis fn $name(isa: $crate::cpu::simd::Isa, $($arg: $kind),*) {
+            #[inline(always)]
+            fn body($($arg: $kind),*) $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            fn avx512($($arg: $kind),*) { body($($arg),*) }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $kind),*) { body($($arg),*) }
+            match isa {
+                // SAFETY: `Isa::detect` found these instructions on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::cpu::simd::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::cpu::simd::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                _ => body($($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use for_isa;

@@ -1,0 +1,44 @@
+//! Running sums of the ELBO's terms.
+
+use super::Cpu;
+use crate::{Result, Sums, Terms};
+
+/// Running sums of the terms, and room for one value per row.
+#[derive(Debug)]
+pub struct CpuSums {
+    pub(super) totals: Vec<Terms>,
+    pub(super) per_row: Vec<[f64; 3]>,
+}
+
+impl CpuSums {
+    /// One entry per row, to be filled by tasks and summed in order.
+    pub(super) fn rows(&mut self, n: usize) -> &mut [[f64; 3]] {
+        &mut self.per_row[..n]
+    }
+}
+
+impl Sums for Cpu {
+    type Sums = CpuSums;
+
+    fn sums(&self, restarts: usize, n_samples: usize) -> Result<CpuSums> {
+        let per_row = vec![[0.0; 3]; restarts * n_samples];
+        Ok(CpuSums { totals: vec![Terms::default(); restarts], per_row })
+    }
+
+    fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {
+        let fresh = vec![Terms::default(); sums.totals.len()];
+        Ok(std::mem::replace(&mut sums.totals, fresh))
+    }
+
+    fn read_sums(&self, sums: &CpuSums) -> Result<Vec<f64>> {
+        Ok(sums.totals.iter().flat_map(Terms::values).collect())
+    }
+
+    fn write_sums(&self, sums: &mut CpuSums, values: &[f64]) -> Result<()> {
+        let per_restart = values.len() / sums.totals.len();
+        sums.totals.iter_mut().zip(values.chunks_exact(per_restart)).for_each(|(total, values)| {
+            *total = Terms::total(values);
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! The kernels' sources, and their compilation by NVRTC for the device at hand.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaModule};
+use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::Precision;
+use super::driver::failed;
+use crate::{Advice, Error, Result};
+
+/// The sources, in the order in which they build on each other.
+const SOURCES: [(&str, &str); 19] = [
+    ("common.cu", include_str!("kernels/common.cu")),
+    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+    ("rows.cu", include_str!("kernels/rows.cu")),
+    ("layers.cu", include_str!("kernels/layers.cu")),
+    ("latents.cu", include_str!("kernels/latents.cu")),
+    ("likelihood.cu", include_str!("kernels/likelihood.cu")),
+    ("convolution.cu", include_str!("kernels/convolution.cu")),
+    ("batch_norm.cu", include_str!("kernels/batch_norm.cu")),
+    ("prior.cu", include_str!("kernels/prior.cu")),
+    ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
+    ("codes.cu", include_str!("kernels/codes.cu")),
+    ("stick_breaking.cu", include_str!("kernels/stick_breaking.cu")),
+    ("mixture_posterior.cu", include_str!("kernels/mixture_posterior.cu")),
+    ("product.cu", include_str!("kernels/product.cu")),
+    ("thin.cu", include_str!("kernels/thin.cu")),
+    ("hopper.cu", include_str!("kernels/hopper.cu")),
+    ("weights.cu", include_str!("kernels/weights.cu")),
+    ("points.cu", include_str!("kernels/points.cu")),
+    ("neighbours.cu", include_str!("kernels/neighbours.cu")),
+];
+
+/// NVRTC can be opened.
+fn check_library() -> Result<()> {
+    // SAFETY: opens the library, which runs its start-up code and nothing else.
+    if !unsafe { nvrtc_sys::is_culib_present() } {
+        return Err(Error::Failed {
+            problem: "CUDA's run-time compiler was not found (looked for libnvrtc.so, libnvrtc.so.13 and \
+                      libnvrtc.so.12)"
+                .to_string(),
+            advice: Advice::InstallCompiler,
+        });
+    }
+    Ok(())
+}
+
+/// The version of NVRTC, which must be there.
+pub(super) fn nvrtc_version() -> String {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: writes two numbers.
+    unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    format!("{major}.{minor}")
+}
+
+/// The kernels for the device at hand.
+pub(super) fn load(
+    context: &Arc<CudaContext>,
+    (major, minor): (i32, i32),
+    precision: Precision,
+    kernels: Option<&dyn KernelCache>,
+) -> Result<Arc<CudaModule>> {
+    if major < 8 {
+        return Err(Error::Failed {
+            problem: format!(
+                "this CUDA device has compute capability {major}.{minor}; at least 8.0 is needed"
+            ),
+            advice: Advice::UseCpu,
+        });
+    }
+    // The instructions that only Hopper has need the architecture's special name.
+    let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
+    let image = cached_image(&format!("sm_{major}{minor}{hopper}"), precision, kernels)?;
+    context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
+}
+
+/// Stores compiled kernels from one run to the next. What another user could have written must not be loaded.
+pub trait KernelCache {
+    /// The file of this name, if it is there and can be trusted.
+    fn load(&self, name: &str) -> Option<Vec<u8>>;
+    /// Stores the file. A failure costs time at the next start, nothing else.
+    fn store(&self, name: &str, bytes: &[u8]);
+}
+
+/// Machine code of all kernels from the cache; else compiled, which takes seconds, and stored there.
+pub fn cached_image(
+    architecture: &str,
+    precision: Precision,
+    cache: Option<&dyn KernelCache>,
+) -> Result<Vec<u8>> {
+    check_library()?;
+    let Some(cache) = cache else { return compile_image(architecture, precision) };
+    let made_of = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
+    let made_of = xxh3_128(made_of.as_bytes()).to_le_bytes();
+    let name = format!("kernels-{architecture}-{precision:?}.cubin").to_lowercase();
+    if let Some(image) = cache.load(&name).and_then(|file| image_in(&file, made_of)) {
+        return Ok(image);
+    }
+    let image = compile_image(architecture, precision)?;
+    cache.store(&name, &[&made_of[..], &xxh3_128(&image).to_le_bytes(), &image].concat());
+    Ok(image)
+}
+
+/// What a cached file holds after two checksums: of what it was made of, and of itself.
+fn image_in(file: &[u8], made_of: [u8; 16]) -> Option<Vec<u8>> {
+    let (sums, image) = file.split_at_checked(32)?;
+    (sums == [made_of, xxh3_128(image).to_le_bytes()].concat()).then(|| image.to_vec())
+}
+
+fn source() -> String {
+    SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
+}
+
+fn options(architecture: &str, precision: Precision) -> [String; 3] {
+    let terms = if precision == Precision::Fp32 { 3 } else { 1 };
+    [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()]
+}
+
+/// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
+pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
+    check_library()?;
+    let broken = |what: &str| Error::Failed {
+        problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
+        advice: Advice::UpdateCompiler,
+    };
+    let source = CString::new(source()).map_err(|_| broken("a zero byte in the source"))?;
+    let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
+    // SAFETY: the program was just created and is destroyed once, below.
+    let image = unsafe {
+        match nvrtc::compile_program(program, &options(architecture, precision)) {
+            Ok(()) => cubin(program).map_err(|e| broken(&e)),
+            Err(_) => {
+                let log = nvrtc::get_program_log(program).unwrap_or_default();
+                let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
+                Err(broken(log.trim_matches(['\0', '\n'])))
+            }
+        }
+    };
+    // SAFETY: as above.
+    let destroyed = unsafe { nvrtc::destroy_program(program) };
+    image.and_then(|image| destroyed.map(|()| image).map_err(|e| broken(&format!("{e:?}"))))
+}
+
+/// # Safety
+/// The program was compiled.
+unsafe fn cubin(program: nvrtc_sys::nvrtcProgram) -> std::result::Result<Vec<u8>, String> {
+    let mut size = 0;
+    // SAFETY: a compiled program, and room for the size.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBINSize(program, &raw mut size) };
+    result.result().map_err(|e| format!("{e:?}"))?;
+    let mut image = vec![0u8; size];
+    // SAFETY: the image has the size that was asked for.
+    let result = unsafe { nvrtc_sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
+    result.result().map_err(|e| format!("{e:?}")).map(|()| image)
+}

@@ -1,0 +1,460 @@
+//! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
+
+mod launch;
+mod map;
+mod memory;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DeviceRepr, DriverError,
+    ValidAsZeroBits, result,
+};
+
+use launch::WEIGHT_STREAMS;
+pub(super) use launch::{Arg, Launch, StreamId};
+pub(super) use map::{Map, MappedMatrix};
+pub use memory::DeviceMemory;
+use memory::Keeper;
+pub(super) use memory::Kept;
+
+use super::Precision;
+use super::compile::{KernelCache, load, nvrtc_version};
+use super::layers::{HOPPER_SHARED, WEIGHTS_SHARED};
+use crate::random::Key;
+use crate::{Advice, Error, MOST_STEPS, Result, Tick, inverse_root, step_size};
+
+/// Restarts whose keys fit into a launch.
+pub(super) const MOST_RESTARTS: usize = 64;
+
+/// What `kernels/common.cu` calls by the same name.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Clock {
+    epoch: u64,
+    first: u64,
+    draw: u64,
+    step_size: [f32; 2],
+    inverse_root: f32,
+    unused: f32,
+}
+
+impl Clock {
+    pub(super) fn at(tick: &Tick, beta1: f32) -> Self {
+        Self {
+            epoch: tick.epoch,
+            first: tick.first,
+            draw: tick.draw,
+            step_size: tick.learning_rates.map(|rate| step_size(tick.adam, rate, beta1)),
+            inverse_root: inverse_root(tick.adam),
+            unused: 0.0,
+        }
+    }
+}
+
+/// What `kernels/common.cu` calls by the same name.
+#[repr(C)]
+#[derive(Clone)]
+pub(super) struct Keys {
+    words: [u32; 2 * MOST_RESTARTS],
+}
+
+impl Keys {
+    pub(super) fn new(keys: &[Key]) -> Self {
+        let mut words = [0; 2 * MOST_RESTARTS];
+        for (to, key) in words.chunks_exact_mut(2).zip(keys) {
+            to.copy_from_slice(&key.words());
+        }
+        Self { words }
+    }
+}
+
+macro_rules! kernels {
+    ($($variant:ident = $name:literal),* $(,)?) => {
+        /// The kernels by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Kernel { $($variant),* }
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+kernels! {
+    SetClocks = "set_clocks",
+    Shuffle = "shuffle",
+    Gather = "gather",
+    SampleLatents = "sample_latents",
+    SampleLatentsBackward = "sample_latents_backward",
+    Dropout = "dropout",
+    Likelihood = "likelihood",
+    Adam = "adam",
+    Unfold = "unfold",
+    Fold = "fold",
+    Activate = "activate",
+    ActivateBackward = "activate_backward",
+    NormStatistics = "norm_statistics",
+    NormApply = "norm_apply",
+    NormSums = "norm_sums",
+    NormBackward = "norm_backward",
+    NormWeights = "norm_weights",
+    DrawCodes = "draw_codes",
+    CodeLikelihood = "code_likelihood",
+    PriorTables = "prior_tables",
+    LogJoint = "log_joint",
+    PriorRows = "prior_rows",
+    PriorGradients = "prior_gradients",
+    SoftRows = "soft_rows",
+    SoftGradients = "soft_gradients",
+    Softmax = "softmax",
+    SoftmaxBackward = "softmax_backward",
+    CopyBlock = "copy_block",
+    StickBreaking = "stick_breaking",
+    StickBreakingBackward = "stick_breaking_backward",
+    StickPrior = "stick_prior",
+    PosteriorMixture = "posterior_mixture",
+    ProductSmall = "product_small",
+    ProductCluster = "product_cluster",
+    ProductTransposedBCluster = "product_transposed_b_cluster",
+    ProductLarge = "product_large",
+    ProductTransposedBSmall = "product_transposed_b_small",
+    ProductTransposedBLarge = "product_transposed_b_large",
+    ProductTransposedA = "product_transposed_a",
+    Thin = "thin",
+    ThinWeights = "thin_weights",
+    UpdateWeights = "update_weights",
+    ManyProduct = "many_product",
+    ManyProductTransposedB = "many_product_transposed_b",
+    Responsibilities = "responsibilities",
+    Moments = "moments",
+    AddParts = "add_parts",
+    KmeansSquares = "kmeans_squares",
+    KmeansChoose = "kmeans_choose",
+    NodeLatents = "node_latents",
+    Neighbours = "neighbours",
+}
+
+/// Shared memory that a kernel may ask for: more than the default.
+pub(super) const MOST_SHARED: u32 = 96 * 1024;
+
+/// An open device with its streams and kernels.
+pub(super) struct Driver {
+    context: Arc<CudaContext>,
+    main: Arc<CudaStream>,
+    prior: Arc<CudaStream>,
+    weights: [Arc<CudaStream>; WEIGHT_STREAMS],
+    event: CudaEvent,
+    sampled: CudaEvent,
+    functions: Vec<CudaFunction>,
+    clocks: u64,
+    _clocks: CudaSlice<u64>,
+    name: String,
+    capability: (i32, i32),
+    n_processors: u32,
+    recording: AtomicBool,
+    /// The next kernel must not start early.
+    no_early_launch: AtomicBool,
+    keeper: Arc<Keeper>,
+}
+
+/// Whether there is a driver that finds a device.
+pub(super) fn is_present() -> bool {
+    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    let has_driver = unsafe { sys::is_culib_present() };
+    has_driver && CudaContext::device_count().is_ok_and(|n| n > 0)
+}
+
+impl Driver {
+    pub(super) fn open(
+        ordinal: usize,
+        precision: Precision,
+        kernels: Option<&dyn KernelCache>,
+    ) -> Result<Self> {
+        check_libraries(ordinal)?;
+        let context = CudaContext::new(ordinal).map_err(|e| failed("open the device", e))?;
+        // SAFETY: this module orders its streams itself.
+        unsafe { context.disable_event_tracking() };
+        let of = |result| move |e| failed(result, e);
+        let stream = || context.new_stream().map_err(of("make a stream"));
+        let (main, prior, weights) = (stream()?, stream()?, [stream()?, stream()?, stream()?]);
+        let event = || context.new_event(None).map_err(of("make an event"));
+        let (event, sampled) = (event()?, event()?);
+        let capability = context.compute_capability().map_err(of("ask for the device's kind"))?;
+        let module = load(&context, capability, precision, kernels)?;
+        let functions = NAMES
+            .iter()
+            .map(|name| module.load_function(name).map_err(of("find a kernel")))
+            .collect::<Result<Vec<_>>>()?;
+        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        for (function, name) in functions.iter().zip(NAMES) {
+            let shared = match *name {
+                "prior_rows" | "responsibilities" | "neighbours" => MOST_SHARED,
+                name if name.starts_with("product") => MOST_SHARED,
+                name if name.starts_with("many") && capability == (9, 0) => HOPPER_SHARED,
+                "update_weights" if capability == (9, 0) => WEIGHTS_SHARED,
+                _ => continue,
+            };
+            function
+                .set_attribute(attribute, shared as i32)
+                .map_err(of("give a kernel its shared memory"))?;
+        }
+        let words = MOST_STEPS * size_of::<Clock>() / size_of::<u64>();
+        let clocks = main.alloc_zeros::<u64>(words).map_err(of("take memory"))?;
+        let name = context.name().map_err(of("ask for the device's name"))?;
+        let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let n_processors = context.attribute(count).map_err(of("ask for the device's size"))? as u32;
+        let address = address(&clocks, &main);
+        Ok(Self {
+            context,
+            main,
+            prior,
+            weights,
+            event,
+            sampled,
+            functions,
+            clocks: address,
+            _clocks: clocks,
+            name,
+            capability,
+            n_processors,
+            recording: AtomicBool::new(false),
+            no_early_launch: AtomicBool::new(false),
+            keeper: Arc::default(),
+        })
+    }
+
+    /// Whether the kernels were compiled for Hopper with all that is its own.
+    pub(super) fn is_hopper(&self) -> bool {
+        self.capability == (9, 0)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Multiprocessors: at least as many blocks run at the same time.
+    pub(super) fn n_processors(&self) -> u32 {
+        self.n_processors
+    }
+
+    /// The clock of one of the steps that are replayed at once.
+    pub(super) fn clock_address(&self, step: usize) -> u64 {
+        self.clocks + (step * size_of::<Clock>()) as u64
+    }
+
+    pub(super) fn describe(&self) -> Result<Vec<(&'static str, String)>> {
+        let (major, minor) = self.context.compute_capability().map_err(|e| failed("ask the device", e))?;
+        let (free, total) = self.context.mem_get_info().map_err(|e| failed("ask for memory", e))?;
+        let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
+        let mut version = 0;
+        // SAFETY: writes one number.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) };
+        Ok(vec![
+            ("device", self.name.clone()),
+            ("compute capability", format!("{major}.{minor}")),
+            ("multiprocessors", self.n_processors.to_string()),
+            ("memory", format!("{:.1} GiB, {:.1} free", gib(total), gib(free))),
+            ("driver", format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
+            ("NVRTC", nvrtc_version()),
+        ])
+    }
+
+    /// Single-precision operations and bytes a second, as the device's clocks promise.
+    pub(super) fn rates(&self) -> Result<(f64, f64)> {
+        use sys::CUdevice_attribute_enum as Attribute;
+        let ask = |what| self.context.attribute(what).map(f64::from).map_err(|e| failed("ask the device", e));
+        let clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        let memory_clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+        let bus_bytes = ask(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+        // 128 fused multiply-adds per multiprocessor and clock; memory transfers twice per clock.
+        Ok((2.0 * 128.0 * f64::from(self.n_processors) * clock, 2.0 * memory_clock * bus_bytes))
+    }
+
+    /// `len` zeros.
+    pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits + Send + Sync + 'static>(
+        &self,
+        len: usize,
+    ) -> Result<DeviceMemory<T>> {
+        // An empty allocation has no address.
+        let slice =
+            self.main.alloc_zeros::<T>(len.max(1)).map_err(|e| self.no_room(len * size_of::<T>(), e))?;
+        Ok(self.memory(slice, len))
+    }
+
+    /// Host numbers on the device.
+    pub(super) fn upload<T: DeviceRepr + Send + Sync + 'static>(
+        &self,
+        values: &[T],
+    ) -> Result<DeviceMemory<T>> {
+        let slice = self.main.clone_htod(values).map_err(|e| self.no_room(size_of_val(values), e))?;
+        Ok(self.memory(slice, values.len()))
+    }
+
+    fn memory<T: Send + Sync + 'static>(&self, slice: CudaSlice<T>, len: usize) -> DeviceMemory<T> {
+        let at = address(&slice, &self.main);
+        DeviceMemory::new(slice, at, len, self.keeper.clone())
+    }
+
+    fn no_room(&self, bytes: usize, error: DriverError) -> Error {
+        if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return failed("take memory", error);
+        }
+        let free = self.context.mem_get_info().map_or(0, |(free, _)| free);
+        Error::OutOfMemory { needed: bytes as u64, free: free as u64 }
+    }
+
+    /// Sets all numbers to zero.
+    pub(super) fn clear<T: Send + Sync + 'static>(&self, memory: &mut DeviceMemory<T>) -> Result<()> {
+        let (at, bytes) = (memory.address(0), memory.len() * size_of::<T>());
+        self.use_device()?;
+        // SAFETY: the bytes lie in live memory, which the caller has to itself; zero is a valid number.
+        unsafe { result::memset_d8_async(at, 0, bytes, self.main.cu_stream()) }
+            .map_err(|e| failed("clear memory", e))
+    }
+
+    /// Copies host numbers to elements `offset..`.
+    pub(super) fn write<T: Send + Sync + 'static>(
+        &self,
+        to: &mut DeviceMemory<T>,
+        offset: usize,
+        values: &[T],
+    ) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        assert!(offset + values.len() <= to.len(), "room for the numbers");
+        let at = to.address(offset);
+        self.use_device()?;
+        // SAFETY: as many bytes of live memory, which the caller has to itself.
+        unsafe { result::memcpy_htod_async(at, values, self.main.cu_stream()) }
+            .map_err(|e| failed("copy to the device", e))?;
+        // The numbers belong to the caller again when this returns.
+        self.synchronise()
+    }
+
+    /// Copies elements `offset..` to the host.
+    pub(super) fn read<T: Send + Sync + 'static>(
+        &self,
+        from: &DeviceMemory<T>,
+        offset: usize,
+        into: &mut [T],
+    ) -> Result<()> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        assert!(offset + into.len() <= from.len(), "as many numbers");
+        let at = from.address(offset);
+        self.use_device()?;
+        // SAFETY: as many bytes of live memory; the host's are borrowed until the copy is complete.
+        unsafe { result::memcpy_dtoh_async(into, at, self.main.cu_stream()) }
+            .map_err(|e| failed("copy from the device", e))?;
+        self.synchronise()
+    }
+
+    fn use_device(&self) -> Result<()> {
+        self.context.bind_to_thread().map_err(|e| failed("use the device", e))
+    }
+
+    pub(super) fn synchronise(&self) -> Result<()> {
+        self.main.synchronize().map_err(|e| failed("wait for the device", e))
+    }
+
+    pub(super) fn set_clocks(&self, clocks: impl ExactSizeIterator<Item = Clock>) -> Result<()> {
+        let mut now = [Clock::default(); MOST_STEPS];
+        let threads = clocks.len() as u32;
+        for (to, clock) in now.iter_mut().zip(clocks) {
+            *to = clock;
+        }
+        let launch = Launch { kernel: Kernel::SetClocks, grid: (1, 1, 1), threads, shared: 0 };
+        self.launch(launch, &[self.clocks.into(), Arg::of(&now)])
+    }
+
+    /// Work on the side stream from here on waits for what the main stream was given so far.
+    pub(super) fn fork(&self, stream: StreamId) -> Result<()> {
+        self.event
+            .record(&self.main)
+            .and_then(|()| self.stream(stream).wait(&self.event))
+            .map_err(|e| failed("fork", e))
+    }
+
+    /// The latents of the step have been sampled here.
+    pub(super) fn mark_sampled(&self) -> Result<()> {
+        self.sampled.record(&self.main).map_err(|e| failed("mark", e))
+    }
+
+    /// Work on the side stream from here on waits for the latents, not for what came after them.
+    pub(super) fn fork_after_sampling(&self, stream: StreamId) -> Result<()> {
+        self.stream(stream).wait(&self.sampled).map_err(|e| failed("fork", e))
+    }
+
+    /// Work on the main stream from here on waits for the side stream.
+    pub(super) fn join(&self, stream: StreamId) -> Result<()> {
+        self.disable_early_launch();
+        self.event
+            .record(self.stream(stream))
+            .and_then(|()| self.main.wait(&self.event))
+            .map_err(|e| failed("join", e))
+    }
+
+    pub(super) fn begin_recording(&self) -> Result<()> {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        self.main.begin_capture(mode).map_err(|e| failed("record a step", e))?;
+        self.recording.store(true, Ordering::Relaxed);
+        self.keeper.begin();
+        Ok(())
+    }
+
+    /// The graph, and the memory that it uses.
+    pub(super) fn end_recording(&self) -> Result<(CudaGraph, Kept)> {
+        let kept = self.keeper.end();
+        self.recording.store(false, Ordering::Relaxed);
+        self.no_early_launch.store(false, Ordering::Relaxed);
+        let flags = sys::CUgraphInstantiate_flags(0);
+        let graph = self.main.end_capture(flags).map_err(|e| failed("record a step", e))?;
+        let problem =
+            || Error::Failed { problem: "CUDA recorded nothing".to_string(), advice: Advice::CheckDevice };
+        Ok((graph.ok_or_else(problem)?, kept))
+    }
+
+    pub(super) fn replay(graph: &CudaGraph) -> Result<()> {
+        graph.launch().map_err(|e| failed("replay a step", e))
+    }
+}
+
+fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+    use cudarc::driver::DevicePtr;
+    slice.device_ptr(stream).0
+}
+
+/// The libraries and the device, each with its own message.
+fn check_libraries(ordinal: usize) -> Result<()> {
+    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::Failed {
+            problem: "no CUDA driver was found (looked for libcuda.so and libcuda.so.1)".to_string(),
+            advice: Advice::InstallDriver,
+        });
+    }
+    let count = CudaContext::device_count().map_err(|e| failed("start the driver", e))?;
+    if ordinal as i64 >= i64::from(count) {
+        return Err(Error::Failed {
+            problem: format!("there is no CUDA device {ordinal}: this machine has {count}"),
+            advice: Advice::ChooseDevice,
+        });
+    }
+    Ok(())
+}
+
+/// What the driver answered, in words.
+pub(super) fn failed(what: &str, error: DriverError) -> Error {
+    let text =
+        error.error_string().map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into());
+    let advice = match error.0 {
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        | CUresult::CUDA_ERROR_STUB_LIBRARY => Advice::UpdateDriver,
+        CUresult::CUDA_ERROR_NO_DEVICE => Advice::UseCpu,
+        _ => Advice::CheckDevice,
+    };
+    Error::Failed { problem: format!("CUDA could not {what}: {text}"), advice }
+}

@@ -1,0 +1,209 @@
+//! Launches: on which stream a kernel runs, what it is given, and when it may start.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+use cudarc::driver::{CudaStream, sys};
+
+use super::{Driver, Kernel, NAMES, failed};
+use crate::Result;
+
+/// One argument of a kernel: a number, an address, or a struct passed by value.
+pub(in super::super) enum Arg<'a> {
+    Number(u64),
+    Struct(*const c_void, std::marker::PhantomData<&'a ()>),
+}
+
+impl<'a> Arg<'a> {
+    /// A struct with C's layout, copied when the kernel is launched.
+    pub(in super::super) fn of<T>(value: &'a T) -> Self {
+        Arg::Struct(std::ptr::from_ref(value).cast(), std::marker::PhantomData)
+    }
+}
+
+impl From<u64> for Arg<'_> {
+    fn from(x: u64) -> Self {
+        Arg::Number(x)
+    }
+}
+
+impl From<u32> for Arg<'_> {
+    fn from(x: u32) -> Self {
+        Arg::Number(u64::from(x))
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    fn from(x: bool) -> Self {
+        Arg::Number(u64::from(x))
+    }
+}
+
+impl From<f32> for Arg<'_> {
+    fn from(x: f32) -> Self {
+        Arg::Number(u64::from(x.to_bits()))
+    }
+}
+
+impl From<usize> for Arg<'_> {
+    /// Sizes are 32 bits wide in the kernels unless they are passed as `u64`.
+    fn from(x: usize) -> Self {
+        Arg::Number(x as u64)
+    }
+}
+
+/// A kernel with its grid, threads per block and shared memory in bytes.
+pub(in super::super) struct Launch {
+    pub(in super::super) kernel: Kernel,
+    pub(in super::super) grid: (u32, u32, u32),
+    pub(in super::super) threads: u32,
+    pub(in super::super) shared: u32,
+}
+
+/// The most arguments that a kernel has.
+const MOST_ARGUMENTS: usize = 20;
+
+/// Streams for weight gradients: one would take longer than the chain of input gradients, more than three gain nothing.
+pub(super) const WEIGHT_STREAMS: usize = 3;
+
+/// The stream that a kernel runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum StreamId {
+    /// The chain of layers.
+    Main,
+    /// Beside it, the prior.
+    Prior,
+    /// Beside it, weight gradients and updates.
+    Weights(usize),
+}
+
+impl StreamId {
+    /// All streams beside the main one.
+    pub(in super::super) const SIDE: [StreamId; 1 + WEIGHT_STREAMS] =
+        [StreamId::Prior, StreamId::Weights(0), StreamId::Weights(1), StreamId::Weights(2)];
+
+    /// The stream for the `i`-th weight update of a step.
+    pub(in super::super) fn weights(i: usize) -> Self {
+        StreamId::Weights(i % WEIGHT_STREAMS)
+    }
+}
+
+/// The kernels that call `after_previous`: they may be launched early.
+const EARLY_KERNELS: [Kernel; 13] = [
+    Kernel::Dropout,
+    Kernel::Likelihood,
+    Kernel::ManyProduct,
+    Kernel::ManyProductTransposedB,
+    Kernel::ProductCluster,
+    Kernel::ProductLarge,
+    Kernel::ProductSmall,
+    Kernel::ProductTransposedBCluster,
+    Kernel::ProductTransposedBLarge,
+    Kernel::ProductTransposedBSmall,
+    Kernel::SampleLatents,
+    Kernel::SampleLatentsBackward,
+    Kernel::Thin,
+];
+
+impl Driver {
+    pub(in super::super) fn launch(&self, launch: Launch, args: &[Arg]) -> Result<()> {
+        self.launch_on(StreamId::Main, launch, args)
+    }
+
+    pub(in super::super) fn launch_on(&self, stream: StreamId, launch: Launch, args: &[Arg]) -> Result<()> {
+        self.launch_with(stream, launch, None, args)
+    }
+
+    pub(super) fn stream(&self, stream: StreamId) -> &CudaStream {
+        match stream {
+            StreamId::Main => &self.main,
+            StreamId::Prior => &self.prior,
+            StreamId::Weights(i) => &self.weights[i],
+        }
+    }
+
+    /// The next kernel does not start early: weights change here, or it waits for other streams, too.
+    pub(in super::super) fn disable_early_launch(&self) {
+        self.no_early_launch.store(true, Ordering::Relaxed);
+    }
+
+    /// Launches on the main stream; `n_blocks` neighbours along the grid's first side make a cluster.
+    pub(in super::super) fn launch_cluster(&self, launch: Launch, n_blocks: u32, args: &[Arg]) -> Result<()> {
+        self.launch_with(StreamId::Main, launch, Some(n_blocks), args)
+    }
+
+    /// Within a recorded step, kernels that call `after_previous` may start before the one before them has ended. What they
+    /// read before that call, weights, changes only on side streams, at the end of a step and where
+    /// `disable_early_launch` says so.
+    fn launch_with(
+        &self,
+        stream: StreamId,
+        launch: Launch,
+        cluster: Option<u32>,
+        args: &[Arg],
+    ) -> Result<()> {
+        // Checked first: the flag is for the next kernel of the main stream, whichever that is.
+        let may_be_early = stream == StreamId::Main && !self.no_early_launch.swap(false, Ordering::Relaxed);
+        let is_early = may_be_early
+            && self.is_hopper()
+            && self.recording.load(Ordering::Relaxed)
+            && EARLY_KERNELS.contains(&launch.kernel);
+        let mut attributes: Vec<_> =
+            is_early.then(early_launch).into_iter().chain(cluster.map(cluster_size)).collect();
+        let mut pointers = pointers(args);
+        let (x, y, z) = launch.grid;
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: launch.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: launch.shared,
+            hStream: self.stream(stream).cu_stream(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let function = self.functions[launch.kernel as usize].cu_function();
+        self.use_device()?;
+        // SAFETY: the arguments are those of the kernel in number, order and size (each call stands beside
+        // its kernel's parameters in the tests of every operation); addresses come from live buffers that
+        // hold what the kernel reads and writes, by the checks of the callers. The attributes live until the
+        // call returns.
+        unsafe {
+            sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), std::ptr::null_mut())
+        }
+        .result()
+        .map_err(|e| failed(NAMES[launch.kernel as usize], e))
+    }
+}
+
+fn cluster_size(n_blocks: u32) -> sys::CUlaunchAttribute {
+    let size = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: n_blocks, y: 1, z: 1 };
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { clusterDim: size },
+    }
+}
+
+/// The kernel may start before the one before it has ended.
+fn early_launch() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+    }
+}
+
+/// Where each argument lies.
+fn pointers(args: &[Arg]) -> [*mut c_void; MOST_ARGUMENTS] {
+    let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
+    for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
+        *pointer = match arg {
+            Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
+            Arg::Struct(at, _) => at.cast_mut(),
+        };
+    }
+    pointers
+}

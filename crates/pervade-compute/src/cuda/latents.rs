@@ -1,0 +1,57 @@
+//! The sampled latent.
+
+use super::driver::{Arg, Kernel, Keys, Launch};
+use super::{Cuda, M, blocks};
+use crate::{Draw, Latents, Result};
+
+/// Threads of a block where each works for itself.
+const THREADS: u32 = 128;
+
+impl Cuda {
+    /// Keys, the clock's address, and the draw's step relative to it.
+    pub(super) fn drawn(&self, draw: Draw<'_>) -> (Keys, u64, u64) {
+        let (clock, tick) = self.clock();
+        (Keys::new(draw.keys), clock, draw.step.wrapping_sub(tick.draw))
+    }
+}
+
+impl Latents for Cuda {
+    fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
+        let noisy = draw.is_some();
+        let (keys, clock, step) = draw.map_or((Keys::new(&[]), 0, 0), |draw| self.drawn(draw));
+        let n = z.rows * z.columns.div_ceil(4);
+        let launch = Launch {
+            kernel: Kernel::SampleLatents,
+            grid: (blocks(n, THREADS), z.restarts as u32, 1),
+            threads: THREADS,
+            shared: 0,
+        };
+        let (from, to) = (head.data.address(0), z.data.address(0));
+        let args = [Arg::of(&keys), noisy.into(), clock.into(), step.into(), from.into(), to.into()];
+        let sizes = [head.rows.into(), z.rows.into(), z.columns.into()];
+        self.driver.launch(launch, &args.into_iter().chain(sizes).collect::<Vec<_>>())?;
+        // The prior needs the latents, nothing of the decoder.
+        if self.is_recording() { self.driver.mark_sampled() } else { Ok(()) }
+    }
+
+    fn sample_latents_backward(
+        &self,
+        head: &M,
+        z: &M,
+        dz: &M,
+        dz_prior: Option<&M>,
+        d_head: &mut M,
+    ) -> Result<()> {
+        self.sync_pending(&d_head.data.addresses())?;
+        let launch = Launch {
+            kernel: Kernel::SampleLatentsBackward,
+            grid: (blocks(head.rows * z.columns, THREADS), z.restarts as u32, 1),
+            threads: THREADS,
+            shared: 0,
+        };
+        let at = |matrix: &M| matrix.data.address(0);
+        let matrices = [at(head), at(z), at(dz), dz_prior.map_or(0, at), at(d_head)].map(Arg::from);
+        let sizes = [head.rows, z.rows, z.columns].map(Arg::from);
+        self.driver.launch(launch, &matrices.into_iter().chain(sizes).collect::<Vec<_>>())
+    }
+}

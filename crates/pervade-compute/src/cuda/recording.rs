@@ -1,0 +1,242 @@
+//! Training steps as a graph: what they launch is recorded once and replayed with other clocks.
+//!
+//! Within a recorded step, work that the chain of layers does not need soon runs on side streams: the prior, and the
+//! updates of weights. The recording knows which memory that work writes; an operation that needs it calls
+//! [`Cuda::sync_pending`] first, and the end of the step waits for everything.
+
+use std::ops::Range;
+use std::sync::MutexGuard;
+
+use cudarc::driver::CudaGraph;
+
+use super::driver::{Clock, Driver, Kept, Keys, StreamId};
+use super::layers::DeferredUpdates;
+use super::{Cuda, CudaBuffer};
+use crate::{MOST_STEPS, Params, Recording, Result, Tick};
+
+/// A step that is being recorded.
+#[derive(Default)]
+pub(super) struct Recorded {
+    pub(super) tick: Tick,
+    /// Its index among those that are replayed at once.
+    pub(super) step: usize,
+    /// Work on side streams that the main stream has not waited for.
+    side_work: Vec<SideWork>,
+    /// Weight updates that were given to side streams since the last time all were joined.
+    n_weight_updates: usize,
+    pub(super) shuffles: Vec<Shuffle>,
+    /// Weight updates that are left for its end.
+    pub(super) deferred: DeferredUpdates,
+}
+
+/// Work on a side stream.
+struct SideWork {
+    stream: StreamId,
+    /// Addresses that it writes, of the first restart.
+    writes: Range<u64>,
+}
+
+/// The order of all rows, which a recorded step looks up and each epoch makes anew.
+pub(super) struct Shuffle {
+    pub(super) ids: u64,
+    pub(super) keys: Keys,
+    pub(super) n_rows: usize,
+    pub(super) restarts: usize,
+}
+
+/// Recorded steps, with all memory that they use.
+#[derive(Default)]
+pub struct CudaRecording {
+    /// A single step, and [`MOST_STEPS`] of them.
+    graphs: [Option<RecordedGraph>; 2],
+    /// The parameters that they update.
+    params: u64,
+    shuffles: Vec<Shuffle>,
+    /// The epoch of the shuffles.
+    epoch: Option<u64>,
+}
+
+/// A graph and the memory that its kernels read and write: it must live as long.
+struct RecordedGraph {
+    graph: CudaGraph,
+    _memory: Kept,
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+impl Cuda {
+    /// What is being recorded.
+    pub(super) fn state(&self) -> MutexGuard<'_, Option<Recorded>> {
+        self.recorded.lock().expect("no thread died while recording")
+    }
+
+    pub(super) fn is_recording(&self) -> bool {
+        self.state().is_some()
+    }
+
+    /// The clock's address while a step is recorded (else null), and the step's tick.
+    pub(super) fn clock(&self) -> (u64, Tick) {
+        let recorded = self.state();
+        match &*recorded {
+            Some(recorded) => (self.driver.clock_address(recorded.step), recorded.tick),
+            None => (0, Tick::default()),
+        }
+    }
+
+    /// The side stream for an update that writes the weights (or gradients) at `writes`; the same stream for the same
+    /// weights. Outside a recorded step, the main stream.
+    pub(super) fn fork_update(&self, writes: Range<u64>) -> Result<StreamId> {
+        let mut recorded = self.state();
+        let Some(recorded) = &mut *recorded else { return Ok(StreamId::Main) };
+        let known = recorded.side_work.iter().find(|work| work.writes.start == writes.start);
+        let stream = match known {
+            Some(work) => work.stream,
+            None => {
+                recorded.n_weight_updates += 1;
+                StreamId::weights(recorded.n_weight_updates - 1)
+            }
+        };
+        recorded.side_work.push(SideWork { stream, writes });
+        self.driver.fork(stream)?;
+        Ok(stream)
+    }
+
+    /// The side stream for the prior, from the moment the latents were sampled.
+    pub(super) fn fork_prior(&self, writes: [Range<u64>; 3]) -> Result<StreamId> {
+        let mut recorded = self.state();
+        let Some(recorded) = &mut *recorded else { return Ok(StreamId::Main) };
+        let work = |writes| SideWork { stream: StreamId::Prior, writes };
+        recorded.side_work.extend(writes.map(work));
+        self.driver.fork_after_sampling(StreamId::Prior)?;
+        Ok(StreamId::Prior)
+    }
+
+    /// Makes what follows wait for pending work that writes within `needed`.
+    ///
+    /// An operation that needs weights whose update is pending goes through a layer a second time: it and those that
+    /// follow overwrite what other updates still read, so all of them are waited for.
+    pub(super) fn sync_pending(&self, needed: &Range<u64>) -> Result<()> {
+        // In a statement of its own: the lock is free again after it.
+        let is_update = self.state().as_ref().is_some_and(|recorded| {
+            let updates = recorded.side_work.iter().filter(|work| work.stream != StreamId::Prior);
+            updates
+                .map(|work| work.writes.clone())
+                .chain(recorded.deferred.writes())
+                .any(|w| overlap(&w, needed))
+        });
+        if is_update {
+            return self.sync_all_pending();
+        }
+        self.join(|work| overlap(&work.writes, needed))
+    }
+
+    /// Launches what was deferred, and makes what follows wait for all side streams.
+    pub(super) fn sync_all_pending(&self) -> Result<()> {
+        if !self.is_recording() {
+            return Ok(());
+        }
+        self.launch_deferred()?;
+        self.join(|_| true)?;
+        if let Some(recorded) = &mut *self.state() {
+            recorded.n_weight_updates = 0;
+        }
+        // The weights have changed.
+        self.driver.disable_early_launch();
+        Ok(())
+    }
+
+    /// Makes the main stream wait for the side streams that have such work.
+    fn join(&self, is_needed: impl Fn(&SideWork) -> bool) -> Result<()> {
+        let mut recorded = self.state();
+        let Some(recorded) = &mut *recorded else { return Ok(()) };
+        for stream in StreamId::SIDE {
+            if recorded.side_work.iter().any(|work| work.stream == stream && is_needed(work)) {
+                recorded.side_work.retain(|work| work.stream != stream);
+                self.driver.join(stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records steps one after the other as one graph, each with a clock of its own.
+    fn record(
+        &self,
+        ticks: &[Tick],
+        params: &mut Params<CudaBuffer>,
+        body: &mut impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
+    ) -> Result<(RecordedGraph, Vec<Shuffle>)> {
+        self.driver.begin_recording()?;
+        *self.state() = Some(Recorded::default());
+        let done = ticks.iter().enumerate().try_for_each(|(step, tick)| {
+            if let Some(recorded) = &mut *self.state() {
+                (recorded.step, recorded.tick) = (step, *tick);
+            }
+            body(params, tick)?;
+            self.sync_all_pending()
+        });
+        // Joined and ended in any case: a stream that is still recording would refuse all other work.
+        let joined = self.join(|_| true);
+        let recorded = self.state().take().unwrap_or_default();
+        let ended = self.driver.end_recording();
+        done.and(joined)?;
+        let (graph, memory) = ended?;
+        Ok((RecordedGraph { graph, _memory: memory }, recorded.shuffles))
+    }
+
+    fn replay_graph(
+        &self,
+        ticks: &[Tick],
+        fills: bool,
+        recording: &mut CudaRecording,
+        params: &mut Params<CudaBuffer>,
+        body: &mut impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
+    ) -> Result<()> {
+        let which = usize::from(fills);
+        if recording.graphs[which].is_none() {
+            let (graph, shuffles) = self.record(ticks, params, body)?;
+            recording.graphs[which] = Some(graph);
+            (recording.shuffles, recording.epoch) = (shuffles, None);
+        }
+        if recording.epoch != Some(ticks[0].epoch) {
+            for shuffle in &recording.shuffles {
+                let n = shuffle.n_rows;
+                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, ticks[0].epoch, 0..n, n)?;
+            }
+            recording.epoch = Some(ticks[0].epoch);
+        }
+        self.driver.set_clocks(ticks.iter().map(|tick| Clock::at(tick, params.beta1)))?;
+        recording.graphs[which].as_ref().map_or(Ok(()), |recorded| Driver::replay(&recorded.graph))
+    }
+}
+
+impl Recording for Cuda {
+    type Recording = CudaRecording;
+
+    fn steps_at_once(&self) -> usize {
+        MOST_STEPS
+    }
+
+    /// Replays steps, those that fill a graph at once and others one by one; records what was not recorded yet.
+    fn steps(
+        &self,
+        ticks: &[Tick],
+        recording: &mut CudaRecording,
+        params: &mut Params<CudaBuffer>,
+        mut body: impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
+    ) -> Result<()> {
+        // Other parameters are another step. The recording holds its own, so that no others have their address.
+        if recording.params != params.values.address(0) {
+            *recording = CudaRecording { params: params.values.address(0), ..CudaRecording::default() };
+        }
+        for ticks in ticks.chunks(MOST_STEPS) {
+            // The order of rows changes between epochs.
+            let fills = ticks.len() == MOST_STEPS && ticks.iter().all(|tick| tick.epoch == ticks[0].epoch);
+            for ticks in ticks.chunks(if fills { MOST_STEPS } else { 1 }) {
+                self.replay_graph(ticks, fills, recording, params, &mut body)?;
+            }
+        }
+        Ok(())
+    }
+}

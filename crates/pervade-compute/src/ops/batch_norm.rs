@@ -1,0 +1,96 @@
+//! Batch normalisation (Ioffe and Szegedy, 2015).
+
+use crate::{AdamStep, Layout, Matrix, Memory, Params, Result, Slot};
+
+/// A batch normalisation of C columns (Ioffe and Szegedy, 2015): gain and shift, and the running mean and variance;
+/// each [1, C].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NormSlots {
+    /// Multiplies the normalised columns.
+    pub gain: Slot,
+    /// Added afterwards.
+    pub shift: Slot,
+    /// Running means.
+    pub mean: Slot,
+    /// Running variances.
+    pub variance: Slot,
+}
+
+/// Added to a variance before its root is taken.
+pub(crate) const NORM_EPSILON: f32 = 1e-5;
+/// The share of the old value in the running means and variances.
+pub(crate) const NORM_MOMENTUM: f32 = 0.9;
+/// Rows of statistics that a group of rows has: mean, variance, and two sums of the backward pass.
+pub(crate) const NORM_ROWS: usize = 4;
+
+impl NormSlots {
+    /// Adds the four slices to the layout.
+    pub fn new(layout: &mut Layout, name: &str, columns: usize) -> Self {
+        let mut slot = |what: &str| layout.push(format!("{name}.{what}"), 1, columns);
+        let (gain, shift) = (slot("gain"), slot("shift"));
+        Self { gain, shift, mean: slot("mean"), variance: slot("variance") }
+    }
+
+    /// C.
+    pub fn n_columns(&self) -> usize {
+        self.gain.columns
+    }
+
+    /// Rows of the statistics of so many groups.
+    pub fn statistics_rows(groups: usize) -> usize {
+        NORM_ROWS * groups
+    }
+
+    /// Groups of rows and rows of each, from what stands for the rows and what for their statistics.
+    pub(crate) fn groups<B>(&self, x: &Matrix<B>, statistics: &Matrix<B>) -> (usize, usize) {
+        let groups = statistics.rows / NORM_ROWS;
+        assert_eq!((x.columns, statistics.columns), (self.n_columns(), self.n_columns()), "columns");
+        assert!(groups > 0 && x.rows.is_multiple_of(groups), "{} rows in {groups} equal groups", x.rows);
+        (groups, x.rows / groups)
+    }
+}
+
+/// Batch normalisation, forward and backward.
+pub trait BatchNorm: Memory {
+    /// y = gain (x - mean) / deviation + shift with mean and deviation of each column (Ioffe and Szegedy, 2015). The
+    /// rows fall into as many equal groups as `statistics`, [R, 4 groups, C], has room for, each normalised by itself; what the
+    /// backward pass needs is left there. `y` may be cut into other rows than `x`.
+    fn batch_norm(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        statistics: &mut Matrix<Self::Buffer>,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+
+    /// The same with the running statistics: a row's result does not depend on the others.
+    fn batch_norm_inference(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        y: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+
+    /// dx of `batch_norm`; the sums that the gradients of gain and shift are made of are left in `statistics`.
+    fn batch_norm_backward_input(
+        &self,
+        params: &Params<Self::Buffer>,
+        layer: NormSlots,
+        x: &Matrix<Self::Buffer>,
+        dy: &Matrix<Self::Buffer>,
+        statistics: &mut Matrix<Self::Buffer>,
+        dx: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+
+    /// Gradients of gain and shift, and with an update Adam's step by them; the running statistics move a tenth
+    /// of the way to the groups' average.
+    fn batch_norm_backward_weights(
+        &self,
+        params: &mut Params<Self::Buffer>,
+        layer: NormSlots,
+        statistics: &Matrix<Self::Buffer>,
+        update: Option<&AdamStep>,
+    ) -> Result<()>;
+}

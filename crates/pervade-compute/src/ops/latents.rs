@@ -1,0 +1,35 @@
+//! The sampled latent (the reparameterisation).
+
+use crate::random::Key;
+use crate::{Matrix, Memory, Result};
+
+/// Where a step draws its random numbers: one key per restart and the step's index.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw<'a> {
+    /// One key per restart.
+    pub keys: &'a [Key],
+    /// The step, counted over the whole stage.
+    pub step: u64,
+}
+
+/// Samples latents from q(z|x).
+pub trait Latents: Memory {
+    /// z = mu + sigma eps for L samples per row (the reparameterisation); head is [R, B, 2J], z [R, L B, J].
+    /// Without a draw z = mu.
+    fn sample_latents(
+        &self,
+        draw: Option<Draw<'_>>,
+        head: &Matrix<Self::Buffer>,
+        z: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+
+    /// Adds the gradient of z to that of the head. It may come in two parts: the decoder's and the prior's.
+    fn sample_latents_backward(
+        &self,
+        head: &Matrix<Self::Buffer>,
+        z: &Matrix<Self::Buffer>,
+        dz: &Matrix<Self::Buffer>,
+        dz_prior: Option<&Matrix<Self::Buffer>>,
+        d_head: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+}

@@ -1,0 +1,35 @@
+//! The families of operations, one trait per file, with the types that they take.
+
+mod batch_norm;
+mod codes;
+mod convolution;
+mod latents;
+mod layers;
+mod likelihood;
+mod memory;
+mod mixture_posterior;
+mod points;
+mod prior;
+mod recording;
+mod rows;
+mod soft_clusters;
+mod stick_breaking;
+mod sums;
+
+pub use batch_norm::{BatchNorm, NormSlots};
+pub(crate) use batch_norm::{NORM_EPSILON, NORM_MOMENTUM, NORM_ROWS};
+pub use codes::Codes;
+pub use convolution::{Convolution, Windows};
+pub use latents::{Draw, Latents};
+pub use layers::{Activation, Layers};
+pub use likelihood::{Likelihood, Likelihoods};
+pub use memory::Memory;
+pub use mixture_posterior::{MixturePosterior, PosteriorMixture};
+pub use points::Points;
+pub use prior::{Gamma, Prior, UnknownGamma};
+pub use recording::Recording;
+pub use rows::{Csr, RowSelection, RowValues, Rows, RowsView, Scaling};
+pub use soft_clusters::SoftClusters;
+pub(crate) use stick_breaking::{DRAWN_FRACTION, KUMARASWAMY_LIMITS, SERIES_TERMS};
+pub use stick_breaking::{MOST_STICKS, StickBreaking, StickPrior};
+pub use sums::{Sums, Terms};

@@ -1,0 +1,80 @@
+//! The Gaussian-mixture prior's part of the ELBO.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Matrix, MixtureSlots, Params, Result, Sums};
+
+/// How q(c|x) is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gamma {
+    /// The optimum for a factorised q, in closed form.
+    Exact,
+    /// p(c|z) at the sampled z, as the paper does.
+    Sampled,
+}
+
+impl FromStr for Gamma {
+    type Err = UnknownGamma;
+
+    fn from_str(text: &str) -> std::result::Result<Self, UnknownGamma> {
+        match text {
+            "exact" => Ok(Gamma::Exact),
+            "sampled" => Ok(Gamma::Sampled),
+            _ => Err(UnknownGamma),
+        }
+    }
+}
+
+/// A name that no treatment of q(c|x) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of: exact, sampled")]
+pub struct UnknownGamma;
+
+impl fmt::Display for Gamma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Gamma::Exact => "exact",
+            Gamma::Sampled => "sampled",
+        })
+    }
+}
+
+/// The mixture prior and the entropy of q(z|x), with their gradients.
+pub trait Prior: Sums {
+    /// Scratch memory that `prior` needs for B rows and their L B samples.
+    fn prior_scratch(
+        &self,
+        restarts: usize,
+        n_rows: usize,
+        n_samples: usize,
+        mixture: MixtureSlots,
+    ) -> Result<Self::Buffer>;
+
+    /// Adds the terms of the prior and of the entropy to the sums; gradients of the loss go to the
+    /// mixture's parameters, to `d_head` and to `dz` (both overwritten).
+    fn prior(
+        &self,
+        gamma: Gamma,
+        params: &mut Params<Self::Buffer>,
+        mixture: MixtureSlots,
+        head: &Matrix<Self::Buffer>,
+        z: &Matrix<Self::Buffer>,
+        scratch: &mut Self::Buffer,
+        d_head: &mut Matrix<Self::Buffer>,
+        dz: &mut Matrix<Self::Buffer>,
+        sums: &mut Self::Sums,
+    ) -> Result<()>;
+
+    /// Log joint of each component for each row, [R, B, C]: the expectation under q(z|x) for
+    /// `Gamma::Exact`, the density at the latent mean for `Gamma::Sampled`.
+    fn log_joint(
+        &self,
+        gamma: Gamma,
+        params: &Params<Self::Buffer>,
+        mixture: MixtureSlots,
+        head: &Matrix<Self::Buffer>,
+        out: &mut Matrix<Self::Buffer>,
+    ) -> Result<()>;
+}

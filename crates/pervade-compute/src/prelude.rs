@@ -1,0 +1,7 @@
+//! All families of operations, for code that calls them on a device of a known type.
+
+pub use crate::{
+    BatchNorm as _, Codes as _, Convolution as _, Latents as _, Layers as _, Likelihoods as _, Memory as _,
+    MixturePosterior as _, Points as _, Prior as _, Recording as _, Rows as _, SoftClusters as _,
+    StickBreaking as _, Sums as _,
+};

@@ -1,0 +1,129 @@
+//! A pass over all rows with the parameters as they are: no noise, no gradient.
+
+use crate::Result;
+use crate::compute::cpu::math::softplus_and_logistic;
+use crate::compute::{Device, Gamma, Likelihood, Matrix, Params, RowSelection};
+use crate::data::Preparation;
+use crate::nn::{Architecture, Tape};
+
+/// Rows per block of a pass: enough to fill the cores, small enough to stay in the cache.
+pub(crate) const BLOCK: usize = 512;
+
+/// One block of rows, on the host, of one restart.
+pub struct Pass<'p> {
+    /// Which restart.
+    pub restart: usize,
+    /// The first row.
+    pub first: usize,
+    /// What the head gives: means and log variances of q(z|x), [rows, 2J].
+    pub heads: &'p [f32],
+    /// Log joint of each component at the latent mean, [rows, C]; empty unless asked for.
+    pub log_joints: &'p [f32],
+}
+
+/// Calls `visit` with every block of rows of a fitted model; without a `gamma`, without log joints.
+pub(crate) fn blocks<D: Device>(
+    device: &D,
+    rows: &D::Rows<'_>,
+    n_rows: usize,
+    architecture: &Architecture,
+    gamma: Option<Gamma>,
+    params: &Params<D::Buffer>,
+    mut visit: impl FnMut(Pass<'_>) -> Result<()>,
+) -> Result<()> {
+    let (r, b) = (params.restarts, BLOCK.min(n_rows));
+    let (j2, c) = (architecture.head.weight.columns, architecture.mixture.n_components());
+    let mut batch = device.batch(rows, r, b)?;
+    let mut tape = Tape::encoder(device, architecture, r, b)?;
+    let c = if gamma.is_some() { c } else { 0 };
+    let mut log_joints = Matrix::zeros(device, r, b, c)?;
+    let (mut all_heads, mut all_joints) = (vec![0.0; r * b * j2], vec![0.0; r * b * c]);
+    for first in (0..n_rows).step_by(b) {
+        device.gather(rows, RowSelection::Range { first }, &mut batch)?;
+        tape.encode(device, architecture, params, rows, &batch)?;
+        if let Some(gamma) = gamma {
+            device.log_joint(gamma, params, architecture.mixture, &tape.head, &mut log_joints)?;
+            device.read(&log_joints.data, 0, &mut all_joints)?;
+        }
+        device.read(&tape.head.data, 0, &mut all_heads)?;
+        let valid = b.min(n_rows - first);
+        for restart in 0..r {
+            let heads = &all_heads[restart * b * j2..][..valid * j2];
+            let log_joints = &all_joints[restart * b * c..][..valid * c];
+            visit(Pass { restart, first, heads, log_joints })?;
+        }
+    }
+    Ok(())
+}
+
+/// The decoder's output for each latent: [N, outputs].
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn outputs<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    latents: &[f32],
+) -> Result<Vec<f32>> {
+    let n = latents.len() / architecture.n_latents();
+    let mut outputs = Vec::with_capacity(n * architecture.output.weight.columns);
+    output_blocks(device, architecture, params, latents, |block| outputs.extend_from_slice(block))?;
+    Ok(outputs)
+}
+
+/// Calls `visit` with the decoder's output for each block of latents, in order.
+fn output_blocks<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    latents: &[f32],
+    mut visit: impl FnMut(&[f32]),
+) -> Result<()> {
+    let (j, n) = (architecture.n_latents(), latents.len() / architecture.n_latents());
+    if n == 0 {
+        return Ok(());
+    }
+    let b = BLOCK.min(n);
+    let mut tape = Tape::new(device, architecture, 1, b, 1)?;
+    let width = tape.output.columns;
+    let (mut padded, mut block) = (vec![0.0; b * j], vec![0.0; b * width]);
+    for part in latents.chunks(b * j) {
+        padded[..part.len()].copy_from_slice(part);
+        device.write(&mut tape.z.data, 0, &padded)?;
+        tape.decode(device, architecture, params)?;
+        device.read(&tape.output.data, 0, &mut block)?;
+        visit(&block[..part.len() / j * width]);
+    }
+    Ok(())
+}
+
+/// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
+///
+/// # Shapes
+/// - latents: `[N, J]`
+pub fn decoded<D: Device>(
+    device: &D,
+    architecture: &Architecture,
+    params: &Params<D::Buffer>,
+    likelihood: Likelihood,
+    preparation: &Preparation,
+    latents: &[f32],
+) -> Result<Vec<f32>> {
+    let d = architecture.encoder[0].weight.rows;
+    let width = likelihood.n_outputs(d);
+    let mut rows = Vec::with_capacity(latents.len() / architecture.n_latents() * d);
+    output_blocks(device, architecture, params, latents, |block| {
+        for output in block.chunks_exact(width) {
+            let start = rows.len();
+            match likelihood {
+                Likelihood::Bernoulli => rows.extend(output.iter().map(|&o| softplus_and_logistic(o).1)),
+                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
+                    rows.extend_from_slice(&output[..d]);
+                }
+            }
+            preparation.undo(&mut rows[start..]);
+        }
+    })?;
+    Ok(rows)
+}
