@@ -26,7 +26,7 @@ pub fn write(corpus: &Path) {
     }
     let mut last = Vec::new();
     for n in 1.. {
-        let place = Checkpoints { folder: folder.clone(), resume: false };
+        let place = Checkpoints::new(&folder);
         let settings = probe_settings().check(&data).unwrap();
         let ended = fit(&data, &settings, &Cpu::new(), &mut StopAfter(n), Some(&place));
         let held = fs::read(folder.join("checkpoint.safetensors")).unwrap_or_default();

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 from pervade import _core
 
 # Settings whose parameter has the name that scikit-learn's users know.
-PARAMETERS = {"clusters": "n_clusters", "components": "n_components", "restarts": "n_init", "seed": "random_state"}
+PARAMETERS = dict(_core.parameters())
 SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
 # Parameters that are no settings: they do not change the model.
 AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback"})

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from pervade import VaDE
+
 REFUSED = {
     "`clusters` is 300, but the data have only 200 rows": {"n_clusters": 300},
     "`clusters` is 0, must be at least 1": {"n_clusters": 0},
@@ -15,7 +17,7 @@ REFUSED = {
     "`recipe` is \"secret\"": {"recipe": "secret"},
     "`device` is abacus, must be `auto`, `cpu`, `cuda` or `cuda:N`": {"device": "abacus"},
     "`precision` is fp8": {"precision": "fp8"},
-    "hint: use `--prepare unit`, or `--likelihood gaussian-fixed`": {"likelihood": "bernoulli", "prepare": "none"},
+    'hint: use `prepare="unit"`, or `likelihood="gaussian-fixed"`': {"likelihood": "bernoulli", "prepare": "none"},
     "Number of seeds|invalid value|`seed`": {"random_state": -5},
 }
 
@@ -33,10 +35,10 @@ def test_settings(small, rows, words):
 def test_rows(small, rows):
     bad = rows.copy()
     bad[7, 3] = np.nan
-    with pytest.raises(ValueError, match=r"1 values are not finite numbers; the first is NaN in row 7, column 3"):
+    with pytest.raises(ValueError, match=r"1 values are not finite numbers; the first is NaN in row 8, column 4"):
         small().fit(bad)
     bad[7, 3] = np.inf
-    with pytest.raises(ValueError, match="the first is inf in row 7, column 3"):
+    with pytest.raises(ValueError, match="the first is inf in row 8, column 4"):
         small().fit(rows).predict(bad)
     with pytest.raises(ValueError, match="there is nothing to cluster"):
         small().fit(np.ones((20, 3)))
@@ -48,6 +50,20 @@ def test_rows(small, rows):
         small().fit(np.array([["a", "b"], ["c", "d"]]))
     with pytest.raises(ValueError, match="not finite"):
         small().fit(np.array([[1e300, 1.0], [2.0, 3.0]]))
+
+
+def test_hints_name_parameters_and_methods(small, rows, tmp_path):
+    # As the command says it: `--prepare unit`, `pervade fit`.
+    with pytest.raises(ValueError) as caught:
+        small(likelihood="bernoulli", prepare="none").fit(rows)
+    assert "--" not in str(caught.value)
+    (tmp_path / "m.pervade").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="hint: models are made by `VaDE.fit`; the file may be cut short"):
+        VaDE.load(tmp_path / "m.pervade")
+    X = rows.copy()
+    X[4] = 3e38
+    with pytest.raises(ValueError, match="such rows get very low values from `VaDE.score_samples`"):
+        small(prepare="standardise").fit(rows * np.float32(1e-3)).predict(X)
 
 
 def test_samples_and_latents(small, rows):

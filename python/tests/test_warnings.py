@@ -127,6 +127,6 @@ def test_rows_that_overflow_are_named(small, rows):
     X = np.tile(rows, (50, 1))
     X[9000] = 3e38
     for use in (vade.predict, vade.predict_proba, vade.transform):
-        with pytest.raises(ValueError, match="row 9000 is beyond what the model can compute"):
+        with pytest.raises(ValueError, match="row 9001 is beyond what the model can compute"):
             use(X)
     assert vade.score_samples(X)[9000] == -np.inf

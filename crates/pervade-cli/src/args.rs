@@ -129,6 +129,8 @@ impl ReadArgs {
     pub(crate) fn label_file(&self) -> Option<PathBuf> {
         match self.labels.as_deref()?.parse() {
             Ok(LabelSource::File(path)) => Some(path),
+            // It is read if the data offer nothing of that name.
+            Ok(LabelSource::Named(name)) => Some(PathBuf::from(name)).filter(|path| path.is_file()),
             _ => None,
         }
     }
@@ -142,10 +144,22 @@ impl ReadArgs {
     }
 
     /// Reads the table at `path`.
-    pub(crate) fn read(&self, path: &Path) -> Result<Table> {
+    pub(crate) fn read(&self, path: &Path, console: &Console) -> Result<Table> {
         let labels = self.labels.as_deref().map(str::parse).transpose()?;
         let shape = self.image.as_deref().map(parse_image).transpose()?;
-        let mut table = pervade::data::read(path, &ReadOptions { labels, array: self.array.clone() })?;
+        let options = ReadOptions::default().with(|o| {
+            o.labels = labels;
+            o.array.clone_from(&self.array);
+        });
+        let mut table = pervade::data::read(path, &options)?;
+        if let Some(LabelSource::Named(name)) = &table.labels_from
+            && Path::new(name).is_file()
+        {
+            console.say(&format!(
+                "note: the labels are `{name}` in {}, not the file of that name (for that, `--labels ./{name}`)",
+                path.display()
+            ));
+        }
         if let Some(shape) = shape {
             let pixels = shape.height * shape.width * shape.channels;
             if pixels != table.data.n_columns() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use pervade::{Error, Result};
+use pervade::{Error, Hint, Result, Term};
 use serde::Serialize;
 
 use crate::args::Common;
@@ -48,7 +48,7 @@ impl Console {
     pub(crate) fn error(&self, error: &Error) {
         // The library's advice to resume holds only where a checkpoint was written.
         let moot = matches!(error, Error::Interrupted { .. }) && !interrupt::resumable();
-        let hint = error.hint().filter(|_| !moot);
+        let hint = error.hint().filter(|_| !moot).and_then(|hint| typed(&hint));
         Self::always(&format!("error: {error}"));
         hint.iter().for_each(|hint| Self::always(&format!("hint: {hint}")));
         if self.json {
@@ -81,6 +81,18 @@ impl Console {
     }
 }
 
+/// Advice with settings and commands as they are typed in a shell.
+fn typed(hint: &Hint) -> Option<String> {
+    hint.worded(|term| match term {
+        Term::Setting { name, value } => {
+            let value = value.as_ref().map_or(String::new(), |value| format!(" {value}"));
+            Some(format!("`--{}{value}`", name.replace('_', "-")))
+        }
+        Term::Command(name) => Some(format!("`pervade {name}`")),
+        _ => None,
+    })
+}
+
 /// The text with control characters written out: names in files and on the command line must not move the cursor,
 /// change colours, or make text read backwards.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
@@ -97,7 +109,14 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::*;
+
+    #[test]
+    fn advice_is_typed_as_flags() {
+        let hint = Hint::new("lower ").setting("graph_rows").also("use ").setting_to("prepare", "unit");
+        let hint = hint.also("see ").command("score");
+        assert_eq!(typed(&hint).unwrap(), "lower `--graph-rows`; use `--prepare unit`; see `pervade score`");
+    }
 
     #[test]
     fn control_characters_are_written_out() {

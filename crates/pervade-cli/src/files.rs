@@ -40,7 +40,7 @@ impl Kind {
             Kind::Checkpoint => "a checkpoint of pervade",
             Kind::Table(OutputFormat::Npy) => "a .npy file",
             Kind::Table(OutputFormat::Parquet) => "a Parquet file",
-            Kind::Table(OutputFormat::Csv) => "a CSV file",
+            Kind::Table(_) => "a CSV file",
             Kind::Png => "a PNG picture",
             Kind::Json => "JSON",
             Kind::Text => "text",
@@ -57,7 +57,7 @@ impl Kind {
             Kind::Table(OutputFormat::Parquet) => head.starts_with(b"PAR1"),
             Kind::Png => head.starts_with(b"\x89PNG"),
             Kind::Json => head.trim_ascii_start().starts_with(b"{"),
-            Kind::Table(OutputFormat::Csv) | Kind::Text => !head.contains(&0),
+            Kind::Table(_) | Kind::Text => !head.contains(&0),
         }
     }
 }

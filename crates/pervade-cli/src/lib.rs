@@ -99,10 +99,8 @@ fn without_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|what| {
         let text = what.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("no description");
-        Err(Error::Device {
-            problem: format!("this is a mistake in pervade itself: {text}"),
-            hint: "please report it with the command that you ran; nothing was half-written".to_string(),
-        })
+        Err(Error::device(format!("this is a mistake in pervade itself: {text}"))
+            .with_hint("please report it with the command that you ran; nothing was half-written"))
     })
 }
 

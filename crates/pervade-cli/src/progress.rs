@@ -35,8 +35,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// The plan of a fit with these settings.
     pub(crate) fn new(settings: &CheckedSettings, save_every: Option<Duration>) -> Self {
-        let batches = [settings.pretrain_batch, settings.batch];
-        let (restarts, starts) = (settings.settings.restarts, settings.settings.starts);
+        let batches = [settings.pretrain_batch(), settings.batch()];
+        let (restarts, starts) = (settings.settings().restarts, settings.settings().starts);
         Self { save_every, batches, restarts, starts }
     }
 
@@ -327,6 +327,7 @@ impl Observer for Progress<'_> {
                 interrupt::set_resumable();
             }
             Event::NotSaved(error) => self.not_saved(error),
+            _ => {}
         }
         Control::Continue
     }

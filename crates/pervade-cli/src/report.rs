@@ -172,6 +172,7 @@ pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
         PrepareKind::UnitRange => "scaled to [0, 1]",
         PrepareKind::Standardise => "every column standardised",
         PrepareKind::RowNorm => "every row scaled to one length",
+        _ => kind.name(),
     }
 }
 

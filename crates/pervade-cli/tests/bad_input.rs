@@ -114,8 +114,8 @@ fn tables_that_are_no_tables_of_numbers_are_refused() {
     refused(&place, "ragged.csv", &[], "line 201 has 2 fields, expected 3");
     refused(&place, "words.csv", &[], "two");
     refused(&place, "words.csv", &[], "`b`");
-    refused(&place, "nan.npy", &[], "NaN in row 2, column 1");
-    refused(&place, "infinite.npy", &[], "inf in row 1, column 0");
+    refused(&place, "nan.npy", &[], "NaN in row 3, column 2");
+    refused(&place, "infinite.npy", &[], "inf in row 2, column 1");
 }
 
 #[test]
@@ -136,6 +136,13 @@ fn data_without_clusters_are_refused() {
     for name in ["negative.npy", "above.npy"] {
         refused(&place, name, &["--likelihood", "bernoulli", "--prepare", "none"], "outside [0, 1]");
     }
+    // Python says it as `prepare="unit"`.
+    let ran = place.run(&["fit", "above.npy", "-k", "2", "--likelihood", "bernoulli", "--prepare", "none"]);
+    assert!(
+        ran.stderr.ends_with("hint: use `--prepare unit`, or `--likelihood gaussian-fixed`\n"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

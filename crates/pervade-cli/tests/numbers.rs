@@ -160,7 +160,7 @@ fn rows_that_overflow_are_named() {
     let far = far.to_str().unwrap();
     for command in ["assign", "embed", "reconstruct"] {
         let ran = place.run(&[command, "m.pervade", far, "--device", "cpu", "--out", "out.csv"]);
-        assert_refused(&ran, &["far.csv", "row 2", "3e38", "column `a`", "hint:"]);
+        assert_refused(&ran, &["far.csv", "row 3", "3e38", "column `a`", "hint:"]);
         assert!(!place.path("out.csv").exists());
         let ran = place.run(&[command, "m.pervade", far, "--device", "cpu"]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));

@@ -180,6 +180,29 @@ fn what_cannot_be_run_is_told() {
     assert!(missing.status == 2 && missing.stderr.contains("--data <DIR>"), "{}", missing.stderr);
 }
 
+/// Ten clusters cannot be found in five rows: that row fails, the one behind it is run all the same.
+#[test]
+fn a_row_that_fails_is_told_at_the_end_and_the_others_are_run() {
+    let place = place();
+    place.write("data/small/few.csv", "1,2,a\n2,3,b\n3,1,a\n4,7,b\n5,0,a\n");
+    let few = ROWS.replace("data = \"digits\"\nmethod = \"k-means\"", "data = \"few\"\nmethod = \"k-means\"");
+    let set = "[[data]]\nname = \"few\"\ntitle = \"Few\"\npath = \"small/few.csv\"\nlabels = \"column:last\"\nclusters = 10\n";
+    // First in the file, so that it is first in the run.
+    place.write("own.toml", format!("{set}{few}"));
+    let args = reproduce("table2", &["--only", "few,digits:gmm"]);
+    let ran = place.run(&args);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert_eq!(record(&place, "table2/digits-gmm")["runs"].as_array().unwrap().len(), 2);
+    let problem = record(&place, "table2/few-k-means")["problem"].as_str().unwrap().to_string();
+    let end: Vec<&str> = ran.stderr.lines().rev().take(2).collect();
+    assert_eq!(end[0], "check failed: 1 row could not be reproduced");
+    assert_eq!(end[1], format!("failed: k-means on few (table2): {problem}"));
+    let ran = place.run(&[&args[..], &["-q", "--json"]].concat());
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert_eq!(ran.json()["failed"][0]["method"], "k-means", "{}", ran.stdout);
+    assert_eq!(ran.json()["failed"][0]["error"], *problem);
+}
+
 /// The picture's width and height, and how many of its pixels are not white.
 fn png(place: &Place, name: &str) -> (u32, u32, usize) {
     let bytes = place.bytes(name);

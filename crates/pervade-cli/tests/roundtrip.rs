@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, TINY, digits};
+use common::{Place, TINY, digits, sample, two_groups};
 use serde_json::Value;
 
 fn numbers(value: &Value, keys: &[&str]) {
@@ -189,4 +189,36 @@ fn the_demo_shows_what_it_promises() {
     for file in report["files"].as_array().unwrap() {
         assert!(place.path("pervade-demo").join(file.as_str().unwrap()).is_file(), "{file}");
     }
+}
+
+/// `y` is the table's own array, whatever files there are; a file of that name is read where the table has none.
+#[test]
+fn labels_of_the_table_go_before_a_file_of_the_same_name() {
+    let place = Place::new();
+    let compare = |data: &str, labels: &str| {
+        let args = ["compare", data, "--labels", labels, "-k", "2", "--methods", "k-means", "--seeds", "1"];
+        place.run(&[&args[..], &["--device", "cpu"]].concat())
+    };
+    for name in ["stored.npz", "plain.mat", "one.svm"] {
+        std::fs::copy(sample(name), place.path(name)).unwrap();
+    }
+    place.write("y", "one\n");
+    for name in ["stored.npz", "plain.mat", "one.svm"] {
+        let ran = compare(name, "y").done();
+        let note = format!(
+            "note: the labels are `y` in {name}, not the file of that name (for that, `--labels ./y`)"
+        );
+        assert!(ran.stderr.contains(&note), "{}", ran.stderr);
+        let ran = compare(name, "./y");
+        assert!(
+            ran.status == 2 && ran.stderr.contains("`./y`: there are 1 labels for 6 rows"),
+            "{}",
+            ran.stderr
+        );
+    }
+    place.write("truth", "0\n1\n".repeat(20));
+    place.write("x.csv", two_groups(40));
+    assert!(!compare("x.csv", "truth").done().stderr.contains("note: the labels"));
+    let ran = compare("x.csv", "falsehood");
+    assert!(ran.status == 2 && ran.stderr.contains("there are no labels `falsehood` here"), "{}", ran.stderr);
 }

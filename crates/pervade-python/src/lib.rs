@@ -19,7 +19,7 @@ mod _core {
     use pervade::config::{Clusters, Recipe, Settings};
     use pyo3::prelude::*;
 
-    use super::errors::raised;
+    use super::errors::{PARAMETERS, raised};
     #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
@@ -47,6 +47,12 @@ mod _core {
         let recipe: Recipe = recipe.parse().map_err(raised)?;
         let settings = Settings::recipe(recipe, Clusters::Auto);
         Ok(serde_json::to_string(&settings).expect("settings are plain values"))
+    }
+
+    /// Settings and the parameters that they are, where these have other names.
+    #[pyfunction]
+    fn parameters() -> Vec<(&'static str, &'static str)> {
+        PARAMETERS.to_vec()
     }
 
     /// The digits that come with pervade: rows of 64 pixels, and labels.

@@ -13,7 +13,7 @@
 //! repro/table2.md has more, docs/paper.md what was tried: on UCI HAR the clusters collapse.
 
 use pervade::compute::{self, Codes, Device, Draw, Layout, Matrix, Params, RowSelection, Tick};
-use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::nn::Tape;
 use pervade::record::JointEpoch;
@@ -23,6 +23,7 @@ use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{Critic, Side};
 use crate::latents::{Trained, begin, settings_of};
+use crate::rows::check_rows;
 
 /// AAE with its settings.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Default for Aae {
         let settings = Settings::recipe(Recipe::Paper, Clusters::Auto);
         Self {
             n_clusters: 10,
-            settings: Settings { learning_rate: 1e-3, ..settings },
+            settings: settings.with(|s| s.learning_rate = 1e-3),
             discriminator: vec![500, 500],
             noise: 0.3,
             adversarial_learning_rate: 1e-3,
@@ -72,13 +73,13 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let latents = k + self.settings.latents;
-        let settings = Settings { latents, ..settings_of(&self.settings, k, seed) };
+        check_rows(data, k, 1)?;
         // There is no mixture: one component is the least that the library lays out.
-        let settings = CheckedSettings { n_components: 1, ..settings.check(data)? };
+        let settings = settings_of(&self.settings, 1, seed).with(|s| s.latents = latents).check(data)?;
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         let stage = Stage::Joint;
-        let (epochs, steps) = (settings.epochs, data.n_rows() / settings.batch);
+        let (epochs, steps) = (settings.epochs(), data.n_rows() / settings.batch());
         let phase = "adversarial training";
         observer.event(&Event::StageStarted { restart: 0, stage, phase, epochs, done: 0, steps });
         let one_hot = one_hot(data.n_rows(), k)?;
@@ -89,11 +90,11 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
                 work.batch(&run, &mut pack.params, &mut critics, epoch as u64 - 1, number, steps)?;
             }
             data.check_unchanged()?;
-            let terms = device.take_sums(&mut work.sums)?[0].scaled(1.0 / (steps * settings.batch) as f64);
+            let terms = device.take_sums(&mut work.sums)?[0].scaled(1.0 / (steps * settings.batch()) as f64);
             if !terms.elbo().is_finite() {
                 return Err(Error::Diverged { stage: phase, epoch, loss: -terms.elbo() });
             }
-            let learning_rate = f64::from(settings.settings.learning_rate);
+            let learning_rate = f64::from(settings.settings().learning_rate);
             let entry = JointEpoch { epoch, elbo: terms.elbo(), terms, learning_rate };
             if observer.event(&Event::Trained(0, &entry)) == Control::Stop {
                 return Err(Error::Interrupted { stage: phase, epoch });
@@ -139,13 +140,13 @@ struct Work<'r, D: Device + Codes> {
 impl<'r, D: Device + Codes> Work<'r, D> {
     /// Buffers, and the discriminators' start.
     fn new(aae: &Aae, run: &Run<'_, D>, one_hot: D::Rows<'r>) -> Result<(Self, Params<D::Buffer>)> {
-        let (device, b, k) = (run.device, run.settings.batch, aae.n_clusters);
+        let (device, b, k) = (run.device, run.settings.batch(), aae.n_clusters);
         let (all, style) = (run.architecture.n_latents(), aae.settings.latents);
         let mut layout = Layout::default();
         let critics =
             [("y", k), ("z", style)].map(|(name, n)| Critic::new(&mut layout, name, n, &aae.discriminator));
         let mut start = vec![0.0; layout.len()];
-        let key = Key::new(run.settings.settings.seed, Stream::Weights, 1);
+        let key = Key::new(run.settings.settings().seed, Stream::Weights, 1);
         critics.iter().for_each(|critic| critic.start(&mut start, key));
         let mut params = Params::zeros(device, 1, layout.len())?;
         device.write(&mut params.values, 0, &start)?;
@@ -182,8 +183,8 @@ impl<'r, D: Device + Codes> Work<'r, D> {
         n_steps: usize,
     ) -> Result<()> {
         let step = epoch * n_steps as u64 + number as u64;
-        let learning_rates = [run.settings.settings.learning_rate, self.adversarial_learning_rate];
-        let first = (number * run.settings.batch) as u64;
+        let learning_rates = [run.settings.settings().learning_rate, self.adversarial_learning_rate];
+        let first = (number * run.settings.batch()) as u64;
         let tick = Tick { epoch, first, draw: step * DRAWS, adam: step + 1, learning_rates };
         let [mut first, mut second, mut third] = std::mem::take(&mut self.recordings);
         let ticks = [tick];

@@ -100,7 +100,7 @@ impl Dec {
         pack: &mut Pack<D>,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let (n, k, b) = (run.data.n_rows(), self.n_clusters, run.settings.pretrain_batch);
+        let (n, k, b) = (run.data.n_rows(), self.n_clusters, run.settings.pretrain_batch());
         let n_steps = n / b;
         let refresh = self.refresh.max(1);
         let (stage, phase, epochs) = (Stage::Joint, "sharpening the clusters", self.most_refreshes);
@@ -205,7 +205,7 @@ struct Work<D: Device + SoftClusters> {
 
 impl<D: Device + SoftClusters> Work<D> {
     fn new(run: &Run<'_, D>) -> Result<Self> {
-        let (device, b) = (run.device, run.settings.pretrain_batch);
+        let (device, b) = (run.device, run.settings.pretrain_batch());
         Ok(Self {
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,

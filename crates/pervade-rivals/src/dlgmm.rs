@@ -19,7 +19,7 @@ use pervade::compute::{
     self, Codes, Device, Draw, Matrix, MixturePosterior, Params, PosteriorMixture, RowSelection,
     StickBreaking, StickPrior, Tick,
 };
-use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::DiagonalMixture;
 use pervade::nn::{Architecture, Tape};
@@ -47,14 +47,13 @@ pub struct Dlgmm {
 impl Default for Dlgmm {
     fn default() -> Self {
         let settings = Settings::recipe(Recipe::Paper, Clusters::Auto);
-        let settings = Settings {
-            hidden: vec![500, 500],
-            latents: 5,
-            epochs: Some(200),
-            learning_rate: 3e-4,
-            decay: 1.0,
-            ..settings
-        };
+        let settings = settings.with(|s| {
+            s.hidden = vec![500, 500];
+            s.latents = 5;
+            s.epochs = Some(200);
+            s.learning_rate = 3e-4;
+            s.decay = 1.0;
+        });
         Self { n_components: 5, settings, concentration: 1.0, spread: 0.5 }
     }
 }
@@ -81,7 +80,6 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Clusterer<D> for Dlgm
         }
         // The prior's components have no parameters: one is the least that the library lays out.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
-        let settings = CheckedSettings { n_components: 1, ..settings };
         let mut run = begin(device, data, &settings)?;
         run.architecture = self.architecture(&run);
         let mut pack = Pack::new(&run, 0..1)?;
@@ -97,7 +95,7 @@ impl Dlgmm {
         &self,
         run: &Run<'_, D>,
     ) -> Architecture {
-        let given = &run.settings.settings;
+        let given = run.settings.settings();
         let (d, j, k) = (run.data.n_columns(), given.latents, self.n_components);
         let n_outputs = run.likelihood.n_outputs(d);
         Architecture::with_head(d, &given.hidden, 2 * k * (j + 1), j, n_outputs, 1)
@@ -125,7 +123,7 @@ struct Work<D: Device + StickBreaking + MixturePosterior + Codes> {
 
 impl<D: Device + StickBreaking + MixturePosterior + Codes> Work<D> {
     fn new(dlgmm: &Dlgmm, run: &Run<'_, D>) -> Result<Self> {
-        let (device, b, k) = (run.device, run.settings.batch, dlgmm.n_components);
+        let (device, b, k) = (run.device, run.settings.batch(), dlgmm.n_components);
         let j = run.architecture.n_latents();
         let pair = |rows: usize, columns: usize| -> Result<[Matrix<D::Buffer>; 2]> {
             Ok([Matrix::zeros(device, 1, rows, columns)?, Matrix::zeros(device, 1, rows, columns)?])

@@ -95,13 +95,13 @@ impl<D: Device> Clusterer<D> for Gmm {
         if self.covariance == Covariance::Diagonal {
             require_mixture(data.n_rows(), d, self.n_clusters)?;
             let rows = dense(data, &preparation)?;
-            let options = EmOptions {
-                components: self.n_clusters,
-                restarts: self.starts,
-                max_iterations: self.max_iterations,
-                tolerance: self.tolerance,
-                least_variance: self.least_variance,
-            };
+            let options = EmOptions::default().with(|o| {
+                o.components = self.n_clusters;
+                o.restarts = self.starts;
+                o.max_iterations = self.max_iterations;
+                o.tolerance = self.tolerance;
+                o.least_variance = self.least_variance;
+            });
             let key = Key::new(seed, Stream::Mixture, 0);
             let mixture = fit(device, &rows, d, &options, key)?.mixture;
             return Ok(Box::new(MixtureOfRows { preparation, mixture }));

@@ -13,7 +13,11 @@ use pervade::{Clustering, Result};
 /// A method's settings with its number of clusters, one component each, and the seed.
 pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> Settings {
     let (clusters, components) = (Clusters::Fixed(n_clusters), Some(n_clusters));
-    Settings { seed, clusters, components, ..settings.clone() }
+    settings.clone().with(|s| {
+        s.seed = seed;
+        s.clusters = clusters;
+        s.components = components;
+    })
 }
 
 /// A run that will train these networks, where there is memory for it.
@@ -51,7 +55,7 @@ impl Trained {
 
     /// A run of these networks over rows.
     pub(crate) fn run<'a, D: Device>(&'a self, device: &'a D, data: &'a Dataset<'a>) -> Result<Run<'a, D>> {
-        self.settings.preparation.check_columns(data)?;
+        self.settings.preparation().check_columns(data)?;
         let run = Run::new(device, data, &self.settings)?;
         Ok(Run { architecture: self.architecture.clone(), ..run })
     }
@@ -65,7 +69,7 @@ impl Trained {
     /// The rows that latents [N, J] stand for, in the units of the data: [N, D].
     pub(crate) fn rows<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
         let params = Params::fixed(device, &self.values)?;
-        let (likelihood, preparation) = (self.likelihood, &self.settings.preparation);
+        let (likelihood, preparation) = (self.likelihood, self.settings.preparation());
         decoded(device, &self.architecture, &params, likelihood, preparation, latents)
     }
 }
@@ -87,8 +91,11 @@ impl LatentClusters {
         starts: usize,
     ) -> Result<Self> {
         let rows = latents(run, &pack.params)?.swap_remove(0);
-        let options = EmOptions { components: n_clusters, restarts: starts, ..EmOptions::default() };
-        let key = Key::new(run.settings.settings.seed, Stream::Mixture, 0);
+        let options = EmOptions::default().with(|o| {
+            o.components = n_clusters;
+            o.restarts = starts;
+        });
+        let key = Key::new(run.settings.settings().seed, Stream::Mixture, 0);
         let mixture = fit(run.device, &rows, run.architecture.n_latents(), &options, key)?.mixture;
         Ok(Self { networks: Trained::new(run, pack)?, mixture, draws: true })
     }

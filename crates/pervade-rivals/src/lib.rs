@@ -94,12 +94,13 @@ pub struct Networks {
 impl Networks {
     /// The settings with these in their place.
     pub fn of(&self, settings: Settings) -> Settings {
-        Settings {
-            hidden: self.hidden.clone().unwrap_or(settings.hidden),
-            pretrain_epochs: self.pretrain_epochs.or(settings.pretrain_epochs),
-            epochs: self.epochs.or(settings.epochs),
-            ..settings
-        }
+        settings.with(|s| {
+            if let Some(hidden) = &self.hidden {
+                s.hidden.clone_from(hidden);
+            }
+            s.pretrain_epochs = self.pretrain_epochs.or(s.pretrain_epochs);
+            s.epochs = self.epochs.or(s.epochs);
+        })
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn known_graph<D: Device>(
     entries: usize,
 ) -> Result<(Graph, KnownRows)> {
     let (preparation, d) = (preparation(data)?, data.n_columns());
-    let options = GraphOptions { neighbours, ..GraphOptions::default() };
+    let options = GraphOptions::default().with(|o| o.neighbours = neighbours);
     let nodes = data.n_rows().min(options.max_rows);
     // Entries of the graph's matrix as they are made, sorted and stored, and vectors of the block that the solver turns.
     let entries = product(&[3, nodes, entries, size_of::<(u32, u32, f64)>()]);

@@ -10,7 +10,7 @@ use pervade::{Clustering, Error, Result};
 
 /// The preparation that VaDE's own settings would choose for this table: a rival starts from the same numbers.
 pub(crate) fn preparation(data: &Dataset) -> Result<Preparation> {
-    Ok(Settings::recipe(Recipe::Robust, Clusters::Auto).check(data)?.preparation)
+    Ok(Settings::recipe(Recipe::Robust, Clusters::Auto).check(data)?.preparation().clone())
 }
 
 /// All rows, prepared. `[N, D]`

@@ -19,7 +19,7 @@
 use pervade::compute::{
     self, Device, Draw, MOST_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
 };
-use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
+use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::nn::Tape;
 use pervade::seed::{Key, Stream};
@@ -41,8 +41,12 @@ pub struct SbVae {
 impl Default for SbVae {
     fn default() -> Self {
         let settings = Settings::recipe(Recipe::Paper, Clusters::Auto);
-        let settings =
-            Settings { latents: 50, epochs: Some(250), learning_rate: 3e-4, decay: 1.0, ..settings };
+        let settings = settings.with(|s| {
+            s.latents = 50;
+            s.epochs = Some(250);
+            s.learning_rate = 3e-4;
+            s.decay = 1.0;
+        });
         Self { settings, concentration: 5.0 }
     }
 }
@@ -77,7 +81,6 @@ impl<D: Device + StickBreaking> Clusterer<D> for SbVae {
         check_sticks("latents", self.settings.latents, self.concentration)?;
         // There is no mixture: one component is the least that the library lays out.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
-        let settings = CheckedSettings { n_components: 1, ..settings };
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         let mut work = Work::new(&run, StickPrior::Falling { concentration: self.concentration })?;
@@ -98,7 +101,7 @@ struct Work<D: Device + StickBreaking> {
 
 impl<D: Device + StickBreaking> Work<D> {
     fn new(run: &Run<'_, D>, prior: StickPrior) -> Result<Self> {
-        let (device, b) = (run.device, run.settings.batch);
+        let (device, b) = (run.device, run.settings.batch());
         Ok(Self {
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,

@@ -24,7 +24,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
     work: &mut S,
     observer: &mut dyn Observer,
 ) -> Result<()> {
-    let (b, epochs, phase) = (run.settings.batch, run.settings.epochs, "maximising the ELBO");
+    let (b, epochs, phase) = (run.settings.batch(), run.settings.epochs(), "maximising the ELBO");
     let (stage, steps) = (Stage::Joint, run.data.n_rows() / b);
     pack.state.stage = stage;
     observer.event(&Event::StageStarted { restart: 0, stage, phase, epochs, done: 0, steps });
@@ -65,7 +65,7 @@ pub(crate) fn train<D: Device, S: Step<D>>(
 
 /// Step decay with a floor, as in joint training.
 fn learning_rate<D: Device>(run: &Run<'_, D>, epoch: usize) -> f32 {
-    let settings = &run.settings.settings;
-    let factor = settings.decay.powi((epoch / run.settings.decay_every) as i32);
+    let settings = run.settings.settings();
+    let factor = settings.decay.powi((epoch / run.settings.decay_every()) as i32);
     (settings.learning_rate * factor).max(settings.learning_rate_floor)
 }

@@ -37,14 +37,20 @@ impl Default for Vae {
 /// VaDE's of the paper, with pretraining that suits the number of rows.
 pub(crate) fn settings() -> Settings {
     let paper = Settings::recipe(Recipe::Paper, Clusters::Auto);
-    Settings { pretrain_epochs: None, epochs: Some(100), ..paper }
+    paper.with(|s| {
+        s.pretrain_epochs = None;
+        s.epochs = Some(100);
+    })
 }
 
 /// The settings with one component that stays as it starts: mean 0 and log variance 0.
-pub(crate) fn one_component(settings: Settings, data: &Dataset) -> Result<CheckedSettings> {
-    // With one component q(c|x) is one, whichever way it is computed; this way takes fewer steps.
-    let settings = Settings { gamma: Gamma::Exact, mixture_learning_rate: 0.0, ..settings };
-    Ok(CheckedSettings { n_components: 1, ..settings.check(data)? })
+pub(crate) fn one_component(settings: &Settings, seed: u64, data: &Dataset) -> Result<CheckedSettings> {
+    let settings = settings_of(settings, 1, seed).with(|s| {
+        // With one component q(c|x) is one, whichever way it is computed; this way takes fewer steps.
+        s.gamma = Gamma::Exact;
+        s.mixture_learning_rate = 0.0;
+    });
+    settings.check(data)
 }
 
 /// Maximises the ELBO, from an auto-encoder on.
@@ -52,7 +58,7 @@ pub(crate) fn train<D: Device>(run: &Run<'_, D>, observer: &mut dyn Observer) ->
     let mut pack = Pack::new(run, 0..1)?;
     pretrain(run, &mut pack, observer, &mut |_| Ok(false))?;
     pack.state.stage = Stage::Joint;
-    maximise_elbo(run, &mut pack, run.settings.epochs, observer, &mut |_| Ok(false), |_, _| Ok(()))?;
+    maximise_elbo(run, &mut pack, run.settings.epochs(), observer, &mut |_| Ok(false), |_, _| Ok(()))?;
     Ok(pack)
 }
 
@@ -68,7 +74,7 @@ impl<D: Device> Clusterer<D> for Vae {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
-        let settings = one_component(settings_of(&self.settings, 1, seed), data)?;
+        let settings = one_component(&self.settings, seed, data)?;
         let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         let j = run.architecture.n_latents();
@@ -89,7 +95,7 @@ impl<D: Device> Clustering<D> for OneCluster {
     }
 
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
-        self.networks.settings.preparation.check_columns(data)?;
+        self.networks.settings.preparation().check_columns(data)?;
         Ok(vec![0; data.n_rows()])
     }
 

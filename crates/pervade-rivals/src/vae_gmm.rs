@@ -11,7 +11,8 @@ use pervade::data::Dataset;
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::{LatentClusters, begin, settings_of};
+use crate::latents::{LatentClusters, begin};
+use crate::rows::check_rows;
 use crate::vae::{one_component, train};
 
 /// VAE+GMM with its settings.
@@ -44,7 +45,8 @@ impl<D: Device> Clusterer<D> for VaeGmm {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
-        let settings = one_component(settings_of(&self.settings, k, seed), data)?;
+        check_rows(data, k, 1)?;
+        let settings = one_component(&self.settings, seed, data)?;
         let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         Ok(Box::new(LatentClusters::by_mixture(&run, &pack, k, self.starts)?))

@@ -27,18 +27,18 @@ fn planted(first: usize, n: usize) -> (Dataset<'static>, Vec<u32>) {
 
 /// Networks and epochs that take a moment.
 fn small(latents: usize) -> Settings {
-    Settings {
-        latents,
-        hidden: vec![32, 32],
-        pretrain_epochs: Some(30),
-        pretrain_batch: 50,
-        pretrain_learning_rate: 1e-2, // few steps must do
-        cool_down: 100,
-        epochs: Some(60),
-        batch: 50,
-        learning_rate: 5e-3,
-        ..Settings::recipe(Recipe::Paper, Clusters::Auto)
-    }
+    Settings::recipe(Recipe::Paper, Clusters::Auto).with(|s| {
+        s.latents = latents;
+        s.hidden = vec![32, 32];
+        s.pretrain_epochs = Some(30);
+        s.pretrain_batch = 50;
+        s.pretrain_learning_rate = 1e-2;
+        // few steps must do
+        s.cool_down = 100;
+        s.epochs = Some(60);
+        s.batch = 50;
+        s.learning_rate = 5e-3;
+    })
 }
 
 /// Each method with the columns of its representation.

@@ -1,18 +1,23 @@
 //! Settings as typed, and settings as used: checked once against the data, into a type of their own.
 
+mod checked;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::compute::{Gamma, Likelihood};
-use crate::data::{Dataset, Preparation, PrepareKind, require_columns};
+use crate::compute::Gamma;
+use crate::data::PrepareKind;
 use crate::{Error, Result};
+
+pub use checked::CheckedSettings;
 
 /// A named set of values for the settings below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Recipe {
     /// Many components grouped into clusters: accurate and repeatable. The default.
     Robust,
@@ -34,6 +39,7 @@ pub enum Clusters {
 /// The family of p(x|z).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum LikelihoodKind {
     /// Bernoulli when all prepared data lie in [0, 1], else Gaussian with one fixed variance.
     Auto,
@@ -48,6 +54,7 @@ pub enum LikelihoodKind {
 /// How the networks are trained before the mixture exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PretrainKind {
     /// The whole auto-encoder at once.
     EndToEnd,
@@ -58,6 +65,7 @@ pub enum PretrainKind {
 /// The label-free score that chooses between restarts and between states of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Choice {
     /// Modularity of the partition on the neighbour graph.
     Modularity,
@@ -68,6 +76,7 @@ pub enum Choice {
 /// Which state of a run becomes the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Keep {
     /// The best seen by the label-free score, the start included.
     Best,
@@ -101,6 +110,12 @@ names!(PretrainKind, "pretrain": "end-to-end" => PretrainKind::EndToEnd, "stacke
 names!(Choice, "choose": "modularity" => Choice::Modularity, "elbo" => Choice::Elbo);
 names!(Keep, "keep": "best" => Keep::Best, "last" => Keep::Last);
 
+impl From<usize> for Clusters {
+    fn from(k: usize) -> Self {
+        Clusters::Fixed(k)
+    }
+}
+
 impl FromStr for Clusters {
     type Err = Error;
 
@@ -124,8 +139,21 @@ impl fmt::Display for Clusters {
 
 /// Everything a user can set. A field is the key of a configuration file, the flag of the command
 /// (with `-` for `_`) and the entry in the model file. `None` means: chosen from the data.
+///
+/// Settings are a [recipe](Settings::recipe) with some of its values changed:
+///
+/// ```
+/// use pervade::{Recipe, Settings};
+///
+/// let settings = Settings::recipe(Recipe::Robust, 10).with(|s| {
+///     s.restarts = 3;
+///     s.epochs = Some(20);
+/// });
+/// assert_eq!(settings.latents, 10);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Settings {
     /// The recipe that the other values started from.
     pub recipe: Recipe,
@@ -202,8 +230,9 @@ fn one() -> usize {
 }
 
 impl Settings {
-    /// The values of a recipe, for K clusters.
-    pub fn recipe(recipe: Recipe, clusters: Clusters) -> Self {
+    /// The values of a recipe, for K clusters or [`Clusters::Auto`].
+    pub fn recipe(recipe: Recipe, clusters: impl Into<Clusters>) -> Self {
+        let clusters = clusters.into();
         let robust = Self {
             recipe: Recipe::Robust,
             clusters,
@@ -264,6 +293,12 @@ impl Settings {
         }
     }
 
+    /// The same settings after a change.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// The recipe's values with `keys` in their place: what a configuration file, the flags of the
     /// command and another language's arguments all come to. The first key that cannot be used is named.
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
@@ -271,7 +306,7 @@ impl Settings {
         let clusters = keys.get("clusters").ok_or_else(|| {
             Error::setting("clusters", "missing", "must be a whole number of at least 1, or `auto`")
         })?;
-        let start = Self::recipe(recipe, typed("clusters", clusters)?);
+        let start = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?);
         let Ok(Value::Object(mut layers)) = serde_json::to_value(&start) else {
             unreachable!("settings are a table of plain values")
         };
@@ -284,163 +319,13 @@ impl Settings {
         }
         Ok(settings)
     }
-
-    /// Checks every value, alone and against the data, and fills in what was left open.
-    pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
-        data.unless_changed(self.check_against(data))
-    }
-
-    fn check_against(self, data: &Dataset) -> Result<CheckedSettings> {
-        self.check_ranges()?;
-        require_columns(data)?;
-        let n = data.n_rows();
-        let n_clusters = self.check_clusters(n)?;
-        let n_components = self.check_components(n, n_clusters)?;
-        let (low, high) = data.range();
-        if low == high {
-            return Err(Error::data(
-                data.source(),
-                format!("every value is {low}: there is nothing to cluster"),
-            )
-            .with_hint("check that the right array or columns were read"));
-        }
-        let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
-        let preparation = Preparation::fit(kind, data)?;
-        let likelihood = self.check_likelihood(data, &preparation)?;
-        let steps = |batch: usize| (n / batch.min(n)).max(1);
-        let pretrain_epochs = self
-            .pretrain_epochs
-            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 200));
-        let epochs = self.epochs.unwrap_or(JOINT_EPOCHS);
-        Ok(CheckedSettings {
-            batch: self.batch.min(n),
-            pretrain_batch: self.pretrain_batch.min(n),
-            n_clusters,
-            n_components,
-            preparation,
-            likelihood,
-            pretrain_epochs,
-            epochs,
-            decay_every: self.decay_every.unwrap_or((epochs / 10).max(1)),
-            settings: self,
-        })
-    }
-
-    pub(crate) fn check_ranges(&self) -> Result<()> {
-        at_least("samples", self.samples, 1)?;
-        at_least("latents", self.latents, 1)?;
-        at_least("hidden (number of layers)", self.hidden.len(), 1)?;
-        self.hidden.iter().try_for_each(|&width| at_least("hidden", width, 1))?;
-        at_least("pretrain-batch", self.pretrain_batch, 1)?;
-        at_least("batch", self.batch, 1)?;
-        at_least("mixture-starts", self.mixture_starts, 1)?;
-        at_least("neighbours", self.neighbours, 1)?;
-        at_least("graph-rows", self.graph_rows, 2)?;
-        at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
-        at_least("restarts", self.restarts, 1)?;
-        at_least("starts", self.starts, 1)?;
-        within("dropout", self.dropout, 0.0, 0.95)?;
-        within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
-        within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;
-        within("mixture-learning-rate", self.mixture_learning_rate, 0.0, 1.0)?;
-        within("decay", self.decay, f32::MIN_POSITIVE, 1.0)?;
-        within("learning-rate-floor", self.learning_rate_floor, 0.0, 1.0)?;
-        within("epsilon", self.epsilon, 1e-12, 1.0)?;
-        self.noise_variance.map_or(Ok(()), |v| within("noise-variance", v, 1e-8, 1e8))?;
-        const MOST: usize = 1 << 16;
-        let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
-        if widest > MOST {
-            return Err(Error::setting(
-                "hidden, latents or samples",
-                widest,
-                format!("must be at most {MOST}"),
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_clusters(&self, n: usize) -> Result<Option<usize>> {
-        match self.clusters {
-            Clusters::Auto if n < 3 => {
-                Err(Error::setting("clusters", "auto", format!("but there are only {n} rows")))
-            }
-            Clusters::Auto => Ok(None),
-            Clusters::Fixed(k) => {
-                at_least("clusters", k, 1)?;
-                if k > n {
-                    let must = format!("but the data have only {n} rows");
-                    return Err(Error::setting("clusters", k, must).with_hint("ask for fewer clusters"));
-                }
-                Ok(Some(k))
-            }
-        }
-    }
-
-    fn check_components(&self, n: usize, n_clusters: Option<usize>) -> Result<usize> {
-        let fewest = n_clusters.unwrap_or(2);
-        if let Some(c) = self.components {
-            at_least("components", c, fewest)?;
-            if c > n {
-                return Err(Error::setting("components", c, format!("but the data have only {n} rows")));
-            }
-            return Ok(c);
-        }
-        let wanted = n_clusters.map_or(AUTO_COMPONENTS, |k| COMPONENTS_A_CLUSTER * k);
-        Ok(wanted.min(n / ROWS_A_COMPONENT).max(fewest).min(n))
-    }
-
-    fn check_likelihood(&self, data: &Dataset, preparation: &Preparation) -> Result<Likelihood> {
-        let (low, high) = preparation.prepared_range(data);
-        let unit = low >= 0.0 && high <= 1.0;
-        match self.likelihood {
-            LikelihoodKind::Auto | LikelihoodKind::Bernoulli if unit => Ok(Likelihood::Bernoulli),
-            LikelihoodKind::Bernoulli => Err(Error::setting(
-                "likelihood",
-                "bernoulli",
-                format!("but the prepared data reach from {low} to {high}, outside [0, 1]"),
-            )
-            .with_hint("use `--prepare unit`, or `--likelihood gaussian-fixed`")),
-            LikelihoodKind::Gaussian => Ok(Likelihood::Gaussian),
-            LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
-                Ok(Likelihood::GaussianFixed { variance: self.noise_variance.unwrap_or(NOISE_VARIANCE) })
-            }
-        }
-    }
 }
 
-/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
-const NOISE_VARIANCE: f32 = 0.5;
-/// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
-const COMPONENTS_A_CLUSTER: usize = 15;
-/// Components when the number of clusters is not known.
-const AUTO_COMPONENTS: usize = 150;
-/// A component is not worth fitting to fewer rows than this.
-const ROWS_A_COMPONENT: usize = 20;
 /// Steps of pretraining that a small data set gets at least, in whole epochs between 30 and 200: in
 /// 30 epochs of a few thousand rows the auto-encoder has hardly moved. Over the last of them the
 /// learning rate falls to zero: at a constant one, small data are overfitted and the mixture's start
 /// differs from seed to seed (USPS 90 +- 6, with the fall 92.6 +- 0.7).
 const PRETRAIN_STEPS: usize = 2_000;
-/// Epochs of joint training: on MNIST most of what it gains, in the time that two cores have.
-const JOINT_EPOCHS: usize = 40;
-/// Columns are on one scale when the most spread one is at most this much wider than the average.
-const ONE_SCALE_RATIO: f64 = 10.0;
-/// Spreads that the networks' start values suit.
-const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
-
-/// Small whole numbers (grey levels, bytes) go to [0, 1]; tables whose columns are already on one familiar scale
-/// (noughts and ones, for one) stay as they are, because the size of a column then means something; everything
-/// else is standardised.
-fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
-    if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
-        return PrepareKind::UnitRange;
-    }
-    let spreads = data.column_spreads();
-    let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
-    let widest = spreads.iter().copied().fold(0.0, f64::max);
-    let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
-    if familiar { PrepareKind::None } else { PrepareKind::Standardise }
-}
 
 /// A value is used as it was given or refused. NaN and infinities become null on the way through JSON, and what single
 /// precision cannot hold would become an infinity or zero.
@@ -464,45 +349,4 @@ fn check_given(key: &str, value: &Value) -> Result<()> {
 /// A value of the type that its setting has.
 fn typed<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     T::deserialize(value).map_err(|e| Error::setting(name, value, e.to_string()))
-}
-
-fn at_least(name: &str, value: usize, least: usize) -> Result<()> {
-    if value < least {
-        return Err(Error::setting(name, value, format!("must be at least {least}")));
-    }
-    Ok(())
-}
-
-fn within(name: &str, value: f32, low: f32, high: f32) -> Result<()> {
-    // Written so that NaN fails.
-    if value >= low && value <= high {
-        return Ok(());
-    }
-    let low = if low == f32::MIN_POSITIVE { "above 0".to_string() } else { format!("at least {low}") };
-    Err(Error::setting(name, value, format!("must be {low} and at most {high}")))
-}
-
-/// Settings that fit the data, nothing left open. Only these reach training.
-#[derive(Clone, Debug)]
-pub struct CheckedSettings {
-    /// The settings as given.
-    pub settings: Settings,
-    /// K, or none for `auto`.
-    pub n_clusters: Option<usize>,
-    /// C.
-    pub n_components: usize,
-    /// The preparation, fitted to the data.
-    pub preparation: Preparation,
-    /// p(x|z); a variance that was left open is estimated after pretraining.
-    pub likelihood: Likelihood,
-    /// Epochs of pretraining.
-    pub pretrain_epochs: usize,
-    /// Epochs of joint training.
-    pub epochs: usize,
-    /// Epochs between decays of the learning rates.
-    pub decay_every: usize,
-    /// Rows a step of joint training.
-    pub batch: usize,
-    /// Rows a step of pretraining.
-    pub pretrain_batch: usize,
 }

@@ -1,5 +1,6 @@
 //! One error type for the crate: what went wrong, where, which value, and what to do about it.
 
+use std::fmt;
 use std::path::Path;
 
 use crate::compute::{self, Advice};
@@ -10,6 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong. The text says what and where; [`Error::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A data or label file that cannot be used.
     #[error("`{place}`: {problem}")]
@@ -19,7 +21,7 @@ pub enum Error {
         /// What is wrong there, with the value.
         problem: String,
         /// What to do, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// A setting out of its range, or one that does not fit the data.
     #[error("`{name}` is {value}, {must}")]
@@ -31,7 +33,7 @@ pub enum Error {
         /// What it must be.
         must: String,
         /// What to do, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// A model or checkpoint file that cannot be used.
     #[error("`{place}`: {problem}")]
@@ -41,7 +43,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
         /// What to do, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The operating system refused.
     #[error("cannot {action} `{place}`: {source}")]
@@ -53,7 +55,7 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
         /// What to do, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The compute device cannot do what was asked.
     #[error("{problem}")]
@@ -61,7 +63,7 @@ pub enum Error {
         /// What is wrong.
         problem: String,
         /// What to do, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The work needs more memory than the machine or a limit leaves.
     #[error("{what} needs about {} of memory{parts}, but {limit} leaves {}", size(*need), size(*available))]
@@ -77,7 +79,7 @@ pub enum Error {
         /// The limit, in words.
         limit: String,
         /// What to lower, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The numbers stopped being numbers during training.
     #[error("{stage} diverged in epoch {epoch}: the loss is {loss}")]
@@ -113,42 +115,44 @@ impl From<compute::Error> for Error {
             ),
             compute::Error::TooManyComponents { components } => {
                 let problem = "are more than the CUDA device's kernels have room for";
-                Error::setting("components", components, problem).with_hint("use fewer, or `--device cpu`")
+                Error::setting("components", components, problem)
+                    .with_hint(Hint::new("use fewer, or ").setting_to("device", "cpu"))
             }
-            compute::Error::Failed { advice, .. } => {
-                Error::Device { problem, hint: device_hint(advice).to_string() }
-            }
+            compute::Error::Failed { advice, .. } => Error::Device { problem, hint: device_hint(advice) },
             compute::Error::OutOfMemory { .. } => {
-                let hint = "lower --restarts or --batch, or use --device cpu, which leaves the data in the host's memory";
-                Error::Device { problem, hint: hint.to_string() }
+                let lower =
+                    Hint::new("lower ").setting("restarts").text(" or ").setting("batch").text(", or use ");
+                let hint =
+                    lower.setting_to("device", "cpu").text(", which leaves the data in the host's memory");
+                Error::Device { problem, hint }
             }
-            _ => Error::Device { problem, hint: String::new() },
+            _ => Error::Device { problem, hint: Hint::default() },
         }
     }
 }
 
-fn device_hint(advice: Advice) -> &'static str {
+fn device_hint(advice: Advice) -> Hint {
+    let or_cpu = |words: &str| Hint::new(words).setting_to("device", "cpu");
     match advice {
-        Advice::BuildWithCuda => "build with the feature `cuda`, or use the CPU",
-        Advice::InstallDriver => "install NVIDIA's driver, or use `--device cpu`",
-        Advice::InstallCompiler => {
-            "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into LD_LIBRARY_PATH, or use \
-             `--device cpu`"
-        }
-        Advice::UpdateDriver => "the driver is too old for this CUDA: update it",
-        Advice::ChooseDevice => "devices are numbered from 0; CUDA_VISIBLE_DEVICES hides some",
-        Advice::UpdateCompiler => "a newer NVRTC may know this device; `--device cpu` always works",
-        Advice::UseCpu => "use `--device cpu`",
-        _ => {
-            "`pervade doctor --device cuda` checks the device; the last checkpoint can be resumed with `--resume`"
-        }
+        Advice::BuildWithCuda => "build with the feature `cuda`, or use the CPU".into(),
+        Advice::InstallDriver => or_cpu("install NVIDIA's driver, or use "),
+        Advice::InstallCompiler => or_cpu(
+            "install the CUDA toolkit or the package nvidia-cuda-nvrtc, put its folder into LD_LIBRARY_PATH, or use ",
+        ),
+        Advice::UpdateDriver => "the driver is too old for this CUDA: update it".into(),
+        Advice::ChooseDevice => "devices are numbered from 0; CUDA_VISIBLE_DEVICES hides some".into(),
+        Advice::UpdateCompiler => or_cpu("a newer NVRTC may know this device; the CPU always works: "),
+        Advice::UseCpu => or_cpu("use "),
+        _ => Hint::new("the command `pervade doctor` checks the device")
+            .also("the last checkpoint can be resumed with ")
+            .setting("resume"),
     }
 }
 
 impl Error {
     /// A problem with a data file.
     pub fn data(place: impl ToString, problem: impl Into<String>) -> Self {
-        Error::Data { place: place.to_string(), problem: problem.into(), hint: String::new() }
+        Error::Data { place: place.to_string(), problem: problem.into(), hint: Hint::default() }
     }
 
     /// A problem with a setting: name as typed, value given, and what it must be.
@@ -157,22 +161,27 @@ impl Error {
             name: name.to_string(),
             value: value.to_string(),
             must: must.into(),
-            hint: String::new(),
+            hint: Hint::default(),
         }
     }
 
     /// A problem with a model or checkpoint file.
     pub fn model(place: impl ToString, problem: impl Into<String>) -> Self {
-        Error::Model { place: place.to_string(), problem: problem.into(), hint: String::new() }
+        Error::Model { place: place.to_string(), problem: problem.into(), hint: Hint::default() }
     }
 
     /// An operating-system error on a file.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Error::Io { action, place: path.display().to_string(), source, hint: String::new() }
+        Error::Io { action, place: path.display().to_string(), source, hint: Hint::default() }
+    }
+
+    /// A problem with the compute device, or with the program itself.
+    pub fn device(problem: impl Into<String>) -> Self {
+        Error::Device { problem: problem.into(), hint: Hint::default() }
     }
 
     /// The same error with a line of advice.
-    pub fn with_hint(mut self, advice: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, advice: impl Into<Hint>) -> Self {
         match &mut self {
             Error::Data { hint, .. }
             | Error::Setting { hint, .. }
@@ -186,19 +195,146 @@ impl Error {
     }
 
     /// What to do about it, when there is something to say.
-    pub fn hint(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
             Error::Data { hint, .. }
             | Error::Setting { hint, .. }
             | Error::Model { hint, .. }
             | Error::Io { hint, .. }
             | Error::Memory { hint, .. }
-            | Error::Device { hint, .. } => hint.as_str(),
+            | Error::Device { hint, .. } => hint.clone(),
             Error::Diverged { .. } => {
-                "lower the learning rate, or prepare the data with `--prepare standardise`"
+                let lower = Hint::new("lower the learning rate, or prepare the data with ");
+                lower.setting_to("prepare", "standardise")
             }
-            Error::Interrupted { .. } => "the same command with `--resume` continues from the checkpoint",
+            Error::Interrupted { .. } => {
+                Hint::new("the same run with ").setting("resume").text(" continues from the checkpoint")
+            }
         };
         (!hint.is_empty()).then_some(hint)
+    }
+}
+
+/// What to do about an error: words, and among them settings and commands, which every front end writes as its users
+/// type them. The command says `--prepare unit` where Python says `prepare="unit"`; the text that [`Display`](fmt::Display)
+/// gives has them as in a configuration file, `prepare = "unit"`.
+///
+/// ```
+/// # use pervade::Hint;
+/// let hint = Hint::new("use ").setting_to("prepare", "unit").text(", or more ").setting("restarts");
+/// assert_eq!(hint.to_string(), "use `prepare = \"unit\"`, or more `restarts`");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    sentences: Vec<Vec<Part>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Term(Term),
+}
+
+/// What a front end has its own way to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Term {
+    /// A setting, by its key in a configuration file, and the value that it should have.
+    Setting {
+        /// The key, with `_` between words.
+        name: &'static str,
+        /// The value, where the advice names one.
+        value: Option<String>,
+    },
+    /// Something that pervade does, by the name of the command: `fit`, `score`.
+    Command(&'static str),
+}
+
+impl Hint {
+    /// The first words.
+    pub fn new(words: impl Into<String>) -> Self {
+        Self::default().also(words)
+    }
+
+    /// The same with another sentence, which stands by itself: a front end that lacks one of its settings leaves it out.
+    pub fn also(mut self, words: impl Into<String>) -> Self {
+        self.sentences.push(Vec::new());
+        self.text(words)
+    }
+
+    /// The same with more words.
+    pub fn text(self, words: impl Into<String>) -> Self {
+        self.with(Part::Text(words.into()))
+    }
+
+    /// The same with a setting named.
+    pub fn setting(self, name: &'static str) -> Self {
+        self.with(Part::Term(Term::Setting { name, value: None }))
+    }
+
+    /// The same with a setting and its value.
+    pub fn setting_to(self, name: &'static str, value: impl ToString) -> Self {
+        self.with(Part::Term(Term::Setting { name, value: Some(value.to_string()) }))
+    }
+
+    /// The same with a command named.
+    pub fn command(self, name: &'static str) -> Self {
+        self.with(Part::Term(Term::Command(name)))
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        match self.sentences.last_mut() {
+            Some(sentence) => sentence.push(part),
+            None => self.sentences.push(vec![part]),
+        }
+        self
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        let is_text = |part: &Part| *part != Part::Text(String::new());
+        !self.sentences.iter().flatten().any(is_text)
+    }
+
+    /// The advice with every term as `word` writes it. A sentence with a term that has no word, because the front end has
+    /// no such setting, is left out; `None` where nothing is left.
+    pub fn worded(&self, word: impl Fn(&Term) -> Option<String>) -> Option<String> {
+        let part = |part: &Part| match part {
+            Part::Text(text) => Some(text.clone()),
+            Part::Term(term) => word(term),
+        };
+        let sentence = |parts: &Vec<Part>| parts.iter().map(part).collect::<Option<String>>();
+        let sentences: Vec<String> = self.sentences.iter().filter_map(sentence).collect();
+        (!sentences.is_empty()).then(|| sentences.join("; "))
+    }
+}
+
+impl From<&str> for Hint {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Hint {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.worded(|term| Some(term.to_string())).unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Term::Setting { name, value: None } | Term::Command(name) => write!(f, "`{name}`"),
+            Term::Setting { name, value: Some(value) } if value.parse::<f64>().is_ok() => {
+                write!(f, "`{name} = {value}`")
+            }
+            Term::Setting { name, value: Some(value) } => write!(f, "`{name} = \"{value}\"`"),
+        }
     }
 }

@@ -14,10 +14,11 @@ use crate::train::{
     Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, save_or_tell,
     start_mixture, start_to_try, train, try_start,
 };
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// What a fit gives.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Fit {
     /// The model that was chosen.
     pub model: Vade,
@@ -78,8 +79,9 @@ pub fn fit<D: Device>(
     };
     unchanged.map_err(|error| match checkpoints {
         Some(place) if place.exists() => error.with_hint(
-            "leave the file alone while a run reads it; the checkpoint is kept: restore the file and use `--resume`, \
-             or start again",
+            Hint::new("leave the file alone while a run reads it; the checkpoint is kept: restore the file and use ")
+                .setting("resume")
+                .text(", or start again"),
         ),
         _ => error,
     })?;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use crate::units::size;
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Needs below this are not worth a look at the system; they are within the margin.
 const SMALL: u64 = 16 << 20;
@@ -92,7 +92,7 @@ pub fn is_address_space_limited() -> bool {
 /// Refuses work that needs more than is available.
 ///
 /// `what` is the subject of the message, `hint` says what to lower.
-pub fn require(what: &str, need: &Need, hint: &str) -> Result<()> {
+pub fn require(what: &str, need: &Need, hint: impl Into<Hint>) -> Result<()> {
     if need.bytes() < SMALL { Ok(()) } else { compare(what, need, hint, available()) }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn cannot_map(path: &Path, bytes: u64, error: io::Error) -> Error {
     }
 }
 
-fn compare(what: &str, need: &Need, hint: &str, available: Option<Available>) -> Result<()> {
+fn compare(what: &str, need: &Need, hint: impl Into<Hint>, available: Option<Available>) -> Result<()> {
     let Some(Available { bytes: available, limit }) = available else { return Ok(()) };
     if need.bytes() <= available {
         return Ok(());
@@ -141,7 +141,7 @@ fn compare(what: &str, need: &Need, hint: &str, available: Option<Available>) ->
         parts: need.described(),
         available,
         limit,
-        hint: hint.to_string(),
+        hint: hint.into(),
     })
 }
 
@@ -326,13 +326,14 @@ mod tests {
     fn a_refusal_names_need_limit_and_parts() {
         let need = Need::of("parameters", 30_000_000_000).and("activations", 4_400_000_000).and("rows", 5);
         let limit = Available { bytes: 870_000_000, limit: "the limit of 1.00 GB".into() };
-        let refused = compare("training", &need, "lower `--hidden`", Some(limit.clone())).unwrap_err();
+        let lower = || Hint::new("lower ").setting("hidden");
+        let refused = compare("training", &need, lower(), Some(limit.clone())).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "training needs about 34.40 GB of memory (parameters 30.00 GB, activations 4.40 GB), \
              but the limit of 1.00 GB leaves 870.0 MB"
         );
-        assert_eq!(refused.hint(), Some("lower `--hidden`"));
+        assert_eq!(refused.hint(), Some(lower()));
         assert!(compare("training", &Need::of("rows", 870_000_000), "", Some(limit)).is_ok());
         assert!(compare("training", &Need::of("rows", u64::MAX), "", None).is_ok());
         assert_eq!(product(&[usize::MAX, usize::MAX]), u64::MAX);

@@ -13,7 +13,7 @@ pub(crate) fn check_latents(latents: &[f32], n_latent: usize) -> Result<usize> {
         return Err(Error::data("latents", problem));
     }
     if let Some(place) = latents.iter().position(|value| !value.is_finite()) {
-        let (row, column) = (place / n_latent, place % n_latent);
+        let (row, column) = (place / n_latent + 1, place % n_latent + 1);
         let problem = format!("row {row}, column {column} is {}, not a finite number", latents[place]);
         return Err(Error::data("latents", problem));
     }
@@ -39,6 +39,6 @@ const MAX_MAGNITUDE: f32 = 1e16;
 /// - latents: `[N, J]`
 pub(crate) fn check_magnitude(latents: &[f32], n_latent: usize) -> Result<()> {
     let Some(place) = latents.iter().position(|z| z.abs() > MAX_MAGNITUDE) else { return Ok(()) };
-    let problem = format!("row {} has {:e}, too large for a distance", place / n_latent, latents[place]);
+    let problem = format!("row {} has {:e}, too large for a distance", place / n_latent + 1, latents[place]);
     Err(Error::data("latents", problem))
 }

@@ -54,7 +54,7 @@ fn threads_and_instruction_sets_leave_no_trace() {
 
 #[test]
 fn another_seed_gives_another_model() {
-    let seeds = [0, 1, 1 << 40].map(|seed| plain(&Settings { seed, ..settings(Recipe::Robust) }));
+    let seeds = [0, 1, 1 << 40].map(|seed| plain(&settings(Recipe::Robust).with(|s| s.seed = seed)));
     assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2] && seeds[1] != seeds[2]);
 }
 
@@ -83,7 +83,7 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
     let mut interruptions = 0;
     for stop_at in 1.. {
         let folder = tempfile::tempdir().unwrap();
-        let first = Checkpoints { folder: folder.path().join("run"), resume: false };
+        let first = Checkpoints::new(folder.path().join("run"));
         let mut stopper = Stopper { stop_at, save, seen: 0 };
         match model_bytes(&data, settings, &cpu, &mut stopper, Some(&first)) {
             Err(Error::Interrupted { .. }) => interruptions += 1,
@@ -94,7 +94,7 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
         if stop_at > stopper.seen {
             break;
         }
-        let again = Checkpoints { resume: true, ..first };
+        let again = first.resuming();
         let bytes = model_bytes(&data, settings, &cpu, &mut Silent, Some(&again)).unwrap();
         assert!(bytes == expected, "resumed after event {stop_at}");
     }
@@ -113,15 +113,14 @@ fn resumed_equals_uninterrupted_for_the_paper_recipe() {
 
 #[test]
 fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
-    let settings = Settings {
-        restarts: 2,
-        pretrain: PretrainKind::Stacked,
-        pretrain_epochs: Some(4),
-        pretrain_batch: 150,
-        batch: 150,
-        components: Some(6),
-        ..settings(Recipe::Robust)
-    };
+    let settings = settings(Recipe::Robust).with(|s| {
+        s.restarts = 2;
+        s.pretrain = PretrainKind::Stacked;
+        s.pretrain_epochs = Some(4);
+        s.pretrain_batch = 150;
+        s.batch = 150;
+        s.components = Some(6);
+    });
     interrupt_everywhere(&settings, false);
 }
 
@@ -129,14 +128,20 @@ fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
 fn resumed_equals_uninterrupted_with_several_starts() {
     let tiny = settings(Recipe::Robust);
     let (epochs, pretrain_epochs) = (Some(11), Some(1));
-    let settings = Settings { starts: 2, epochs, pretrain_epochs, batch: 150, pretrain_batch: 150, ..tiny };
+    let settings = tiny.with(|s| {
+        s.starts = 2;
+        s.epochs = epochs;
+        s.pretrain_epochs = pretrain_epochs;
+        s.batch = 150;
+        s.pretrain_batch = 150;
+    });
     interrupt_everywhere(&settings, true);
 }
 
 /// Interrupted again and again, after every epoch.
 #[test]
 fn many_interruptions_in_a_row() {
-    let (data, settings) = (data(), Settings { restarts: 2, ..settings(Recipe::Robust) });
+    let (data, settings) = (data(), settings(Recipe::Robust).with(|s| s.restarts = 2));
     struct EveryEpoch;
     impl Observer for EveryEpoch {
         fn event(&mut self, event: &Event<'_>) -> Control {
@@ -145,7 +150,7 @@ fn many_interruptions_in_a_row() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let place = Checkpoints::new(folder.path()).resuming();
     let mut stops = 0;
     let bytes = loop {
         match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&place)) {
@@ -167,11 +172,11 @@ fn interrupted() -> (tempfile::TempDir, Checkpoints) {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let place = Checkpoints::new(folder.path()).resuming();
     let stopped = model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
     let Err(error @ Error::Interrupted { .. }) = stopped else { panic!("not interrupted") };
     assert_eq!(error.to_string(), "interrupted in joint training, epoch 1");
-    assert!(error.hint().unwrap().contains("--resume") && place.exists());
+    assert!(error.hint().unwrap().to_string().contains("the same run with `resume`") && place.exists());
     (folder, place)
 }
 
@@ -181,17 +186,17 @@ fn checkpoints_of_other_runs_are_refused() {
     let refused = |data: &Dataset, settings: &Settings| {
         let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place));
         let error = model.map(|bytes| bytes.len()).expect_err("must be refused");
-        assert!(error.hint().unwrap().contains("leave out `--resume`"), "{error}");
+        assert!(error.hint().unwrap().to_string().contains("leave out `resume`"), "{error}");
         error.to_string()
     };
     let other_data = Dataset::from_rows(300, 8, planted(300, 8, 4).0).unwrap();
     let text = refused(&other_data, &settings(Recipe::Robust));
     assert!(text.ends_with("checkpoint.safetensors`: this checkpoint was made with other data"), "{text}");
-    let text = refused(&data(), &Settings { seed: 9, ..settings(Recipe::Robust) });
+    let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.seed = 9));
     assert!(text.ends_with("made with other settings: `seed` was 0, now 9"), "{text}");
-    let text = refused(&data(), &Settings { learning_rate: 0.25, ..settings(Recipe::Robust) });
+    let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.learning_rate = 0.25));
     assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
-    let text = refused(&data(), &Settings { starts: 2, ..settings(Recipe::Robust) });
+    let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.starts = 2));
     assert!(text.ends_with("other settings: `starts` was 1, now 2"), "{text}");
 }
 
@@ -230,8 +235,8 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
-    let settings = Settings { starts: 2, ..settings(Recipe::Robust) };
+    let place = Checkpoints::new(folder.path()).resuming();
+    let settings = settings(Recipe::Robust).with(|s| s.starts = 2);
     let attempt =
         |observer: &mut dyn Observer| model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&place));
     assert!(matches!(attempt(&mut InSecondStart(false)), Err(Error::Interrupted { .. })));
@@ -271,8 +276,8 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
 #[test]
 fn without_resume_a_run_starts_afresh() {
     let (_folder, place) = interrupted();
-    let afresh = Checkpoints { resume: false, ..place };
-    let other = Settings { seed: 9, ..settings(Recipe::Robust) };
+    let afresh = Checkpoints::new(place.folder);
+    let other = settings(Recipe::Robust).with(|s| s.seed = 9);
     let bytes = model_bytes(&data(), &other, &Cpu::new(), &mut Silent, Some(&afresh)).unwrap();
     assert!(bytes == plain(&other));
 }

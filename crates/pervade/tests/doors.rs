@@ -65,7 +65,7 @@ fn keys(value: Value) -> Map<String, Value> {
 #[test]
 fn settings_by_key_start_from_the_recipe() {
     let made = Settings::from_keys(keys(json!({"clusters": 3, "recipe": "paper", "batch": 7}))).unwrap();
-    let expected = Settings { batch: 7, ..Settings::recipe(Recipe::Paper, Clusters::Fixed(3)) };
+    let expected = Settings::recipe(Recipe::Paper, Clusters::Fixed(3)).with(|s| s.batch = 7);
     assert_eq!(made, expected);
     let made = Settings::from_keys(keys(json!({"clusters": "auto", "hidden": [4, 2]}))).unwrap();
     assert_eq!((made.clusters, made.hidden), (Clusters::Auto, vec![4, 2]));
@@ -88,7 +88,7 @@ fn the_type_of_a_table_does_not_choose_its_scale() {
         let single: Vec<f32> = bytes.iter().map(|&x| x.into()).collect();
         let prepared = |values: Values<'static>| {
             let data = Dataset::new(30, 2, values, "table").unwrap();
-            Settings::recipe(Recipe::Robust, Clusters::Fixed(2)).check(&data).unwrap().preparation
+            Settings::recipe(Recipe::Robust, Clusters::Fixed(2)).check(&data).unwrap().preparation().clone()
         };
         assert_eq!(prepared(Values::U8(bytes.into())), prepared(Values::F32(single.into())));
     }

@@ -215,23 +215,22 @@ fn prior_of_both_gammas() {
 
 /// Small networks on `data`, standing in for any likelihood and gamma.
 fn small(data: &Dataset, likelihood: LikelihoodKind, gamma: Gamma) -> CheckedSettings {
-    let settings = Settings {
-        components: Some(6),
-        prepare: Some(PrepareKind::None),
-        likelihood,
-        gamma,
-        samples: 2,
-        latents: 3,
-        hidden: vec![17, 9],
-        batch: 20,
-        pretrain_batch: 20,
-        pretrain_epochs: Some(2),
-        pretrain: PretrainKind::Stacked,
-        layer_epochs: 1,
-        epochs: Some(2),
-        seed: 5,
-        ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3))
-    };
+    let settings = Settings::recipe(Recipe::Robust, Clusters::Fixed(3)).with(|s| {
+        s.components = Some(6);
+        s.prepare = Some(PrepareKind::None);
+        s.likelihood = likelihood;
+        s.gamma = gamma;
+        s.samples = 2;
+        s.latents = 3;
+        s.hidden = vec![17, 9];
+        s.batch = 20;
+        s.pretrain_batch = 20;
+        s.pretrain_epochs = Some(2);
+        s.pretrain = PretrainKind::Stacked;
+        s.layer_epochs = 1;
+        s.epochs = Some(2);
+        s.seed = 5;
+    });
     settings.check(data).unwrap()
 }
 

@@ -16,7 +16,7 @@ fn key() -> Key {
 }
 
 fn options(neighbours: usize) -> GraphOptions {
-    GraphOptions { neighbours, ..GraphOptions::default() }
+    GraphOptions::default().with(|o| o.neighbours = neighbours)
 }
 
 /// Parts in cliques on a ring, one edge from each clique to the next; `means` are on a line.
@@ -106,7 +106,7 @@ fn neighbours_equal_a_full_sort() {
 #[test]
 fn a_sample_of_rows_makes_the_graph_where_there_are_many() {
     let (latents, labels) = planted(2000, 3, 4);
-    let options = GraphOptions { neighbours: 5, max_rows: 300 };
+    let options = options(5).with(|o| o.max_rows = 300);
     let graph = Graph::build(&Cpu::new(), &latents, 3, &options, key()).unwrap();
     assert_eq!((graph.rows.len(), graph.neighbours.len()), (300, 1500));
     assert!(graph.rows.is_sorted() && graph.rows.windows(2).all(|pair| pair[0] < pair[1]));

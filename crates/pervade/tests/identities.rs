@@ -27,14 +27,17 @@ fn dataset(values: Vec<f32>) -> Dataset<'static> {
 }
 
 fn settings() -> Settings {
-    Settings { pretrain_epochs: Some(30), epochs: Some(15), ..tiny(Recipe::Robust, Clusters::Fixed(3)) }
+    tiny(Recipe::Robust, Clusters::Fixed(3)).with(|s| {
+        s.pretrain_epochs = Some(30);
+        s.epochs = Some(15);
+    })
 }
 
 /// A model of standardised rows with a fixed noise variance.
 fn model() -> &'static Vade {
     static MODEL: OnceLock<Vade> = OnceLock::new();
     MODEL.get_or_init(|| {
-        let settings = Settings { prepare: Some(PrepareKind::Standardise), ..settings() };
+        let settings = settings().with(|s| s.prepare = Some(PrepareKind::Standardise));
         common::fit(&dataset(rows()), settings).model
     })
 }
@@ -250,7 +253,7 @@ fn bounds(twin: &Twin, model: &Vade, x: &[f64], row: usize) -> (f64, f64, f64, f
 #[test]
 fn elbo_is_a_lower_bound() {
     let unit: Vec<f32> = rows().iter().map(|x| (x + 3.0) / 26.0).collect();
-    let bernoulli = Settings { likelihood: LikelihoodKind::Bernoulli, ..settings() };
+    let bernoulli = settings().with(|s| s.likelihood = LikelihoodKind::Bernoulli);
     let unit_model = common::fit(&dataset(unit.clone()), bernoulli).model;
     for (model, values) in [(model(), rows()), (&unit_model, unit)] {
         let twin = Twin::new(model);

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use common::{planted, tiny};
 use pervade::compute::Cpu;
-use pervade::config::{Clusters, Recipe, Settings};
+use pervade::config::{Clusters, Recipe};
 use pervade::data::Dataset;
 use pervade::model::{Vade, reseal};
 use pervade::train::checkpoint::{Checkpoints, check_bytes, probe_data, probe_settings};
@@ -26,8 +26,12 @@ fn model() -> &'static [u8] {
     BYTES.get_or_init(|| {
         let data = Dataset::from_rows(60, 2, planted(60, 2, 2).0).unwrap();
         let small = tiny(Recipe::Paper, Clusters::Fixed(2));
-        let settings =
-            Settings { hidden: vec![3], latents: 1, pretrain_epochs: Some(1), epochs: Some(1), ..small };
+        let settings = small.with(|s| {
+            s.hidden = vec![3];
+            s.latents = 1;
+            s.pretrain_epochs = Some(1);
+            s.epochs = Some(1);
+        });
         common::fit(&data, settings).model.to_bytes().unwrap()
     })
 }
@@ -63,7 +67,8 @@ fn the_checksum_is_the_last_entry_and_the_only_change() {
     assert!(loaded.remarks().is_empty());
     // The old serialisation: the same metadata without the entry, the same arrays in the same order.
     let older = without_checksum(model());
-    let plain = pervade::model::Metadata { checksum: None, ..loaded.metadata().clone() };
+    let mut plain = loaded.metadata().clone();
+    plain.checksum = None;
     assert_eq!(metadata(&older), serde_json::to_string(&plain).unwrap());
     let data_of =
         |bytes: &[u8]| bytes[8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize..].to_vec();
@@ -112,7 +117,7 @@ fn every_flipped_bit_of_a_model_is_refused() {
     .map(drop)
     .unwrap_err();
     assert_eq!(error.to_string(), format!("`some.pervade`: {MISMATCH}"));
-    assert!(error.hint().unwrap().contains("copy or download it again"), "{:?}", error.hint());
+    assert!(error.hint().unwrap().to_string().contains("copy or download it again"), "{:?}", error.hint());
 }
 
 /// Stops a run at the event numbered `stop_at` that a checkpoint is written after.
@@ -148,7 +153,7 @@ impl Observer for StopAfter {
 fn resumed(bytes: &[u8], observer: &mut dyn Observer) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("checkpoint.safetensors"), bytes).unwrap();
-    let place = Checkpoints { folder: folder.path().to_path_buf(), resume: true };
+    let place = Checkpoints::new(folder.path()).resuming();
     let data = probe_data().unwrap();
     let settings = probe_settings().check(&data).unwrap();
     fit(&data, &settings, &Cpu::new(), observer, Some(&place))?.model.to_bytes()
@@ -163,7 +168,7 @@ fn checkpoints() -> &'static [Vec<u8>] {
         let mut all = Vec::new();
         loop {
             let folder = tempfile::tempdir().unwrap();
-            let place = Checkpoints { folder: folder.path().to_path_buf(), resume: false };
+            let place = Checkpoints::new(folder.path());
             let mut observer = StopAfter::new(all.len() + 1);
             let ended = fit(&data, &settings, &Cpu::new(), &mut observer, Some(&place));
             all.push(std::fs::read(folder.path().join("checkpoint.safetensors")).unwrap());

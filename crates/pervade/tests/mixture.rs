@@ -14,7 +14,12 @@ fn key() -> Key {
 }
 
 fn options(components: usize) -> EmOptions {
-    EmOptions { components, restarts: 3, max_iterations: 50, tolerance: 1e-7, ..EmOptions::default() }
+    EmOptions::default().with(|o| {
+        o.components = components;
+        o.restarts = 3;
+        o.max_iterations = 50;
+        o.tolerance = 1e-7;
+    })
 }
 
 proptest! {
@@ -30,7 +35,10 @@ proptest! {
     ) {
         let n_values = grid.len() / n_latent * n_latent;
         let latents: Vec<f32> = grid[..n_values].iter().map(|&value| f32::from(value) * 0.37 * scale).collect();
-        let options = EmOptions { restarts: 1, tolerance: 0.0, ..options(components) };
+        let options = options(components).with(|o| {
+o.restarts = 1;
+o.tolerance = 0.0;
+});
         let fit = mixture::fit(&Cpu::new(), &latents, n_latent, &options, key()).unwrap();
         for pair in fit.trace.windows(2) {
             prop_assert!(pair[1] >= pair[0] - 1e-7 * pair[0].abs().max(1.0), "{:?}", fit.trace);
@@ -80,7 +88,7 @@ fn planted_clusters_are_found_and_a_wrong_number_is_not() {
 fn the_most_likely_restart_is_kept() {
     let (latents, _) = planted(600, 3, 7);
     let likelihood = |seed, restarts| {
-        let options = EmOptions { restarts, ..options(7) };
+        let options = options(7).with(|o| o.restarts = restarts);
         let fit =
             mixture::fit(&Cpu::new(), &latents, 3, &options, Key::new(seed, Stream::Mixture, 0)).unwrap();
         assert_eq!(Some(&fit.log_likelihood), fit.trace.last());
@@ -95,7 +103,7 @@ fn the_same_bits_on_any_number_of_threads() {
     let (latents, _) = planted(4000, 3, 7);
     same_on_any_number_of_threads(|| {
         let fit =
-            mixture::fit(&Cpu::new(), &latents, 3, &EmOptions { restarts: 2, ..options(20) }, key()).unwrap();
+            mixture::fit(&Cpu::new(), &latents, 3, &options(20).with(|o| o.restarts = 2), key()).unwrap();
         let gamma = fit.mixture.responsibilities(&latents).unwrap();
         (fit.mixture, fit.trace, gamma)
     });
@@ -143,7 +151,7 @@ fn what_cannot_be_fitted_is_said() {
     assert_eq!(message(&[0.0; 8], 0), "`components` is 0, must be between 1 and 4, the number of rows");
     assert_eq!(
         message(&[0.0, 1.0, f32::NAN, 0.0], 1),
-        "`latents`: row 1, column 0 is NaN, not a finite number"
+        "`latents`: row 2, column 1 is NaN, not a finite number"
     );
     assert_eq!(message(&[], 1), "`latents`: 0 values do not make rows of 2 columns");
     assert!(DiagonalMixture::new(vec![0.0], vec![0.0], vec![0.0], 1).is_err(), "a variance of zero");

@@ -21,19 +21,18 @@ const COLUMNS: usize = 12;
 /// The rows of a case, and the settings of the oracle's small networks.
 fn given(oracle: &Oracle, case: &str, likelihood: &str, gamma: Gamma) -> (Dataset<'static>, Settings) {
     let data = Dataset::from_rows(ROWS, COLUMNS, oracle.f32(&format!("{case}/x"))).unwrap();
-    let settings = Settings {
-        components: Some(5),
-        prepare: Some(PrepareKind::None),
-        likelihood: likelihood.parse::<LikelihoodKind>().unwrap(),
-        noise_variance: Some(0.7),
-        gamma,
-        latents: 3,
-        hidden: vec![7, 9],
-        pretrain: PretrainKind::Stacked,
-        dropout: 0.2,
-        seed: oracle.number("seed"),
-        ..Settings::recipe(Recipe::Robust, Clusters::Fixed(5))
-    };
+    let settings = Settings::recipe(Recipe::Robust, Clusters::Fixed(5)).with(|s| {
+        s.components = Some(5);
+        s.prepare = Some(PrepareKind::None);
+        s.likelihood = likelihood.parse::<LikelihoodKind>().unwrap();
+        s.noise_variance = Some(0.7);
+        s.gamma = gamma;
+        s.latents = 3;
+        s.hidden = vec![7, 9];
+        s.pretrain = PretrainKind::Stacked;
+        s.dropout = 0.2;
+        s.seed = oracle.number("seed");
+    });
     (data, settings)
 }
 
@@ -64,7 +63,7 @@ fn terms_and_gradients_of_the_elbo() {
         let words: Vec<&str> = case.split(' ').collect();
         let (data, settings) = given(&oracle, &case, words[0], words[1].parse().unwrap());
         let samples = words[2].parse().unwrap();
-        let settings = Settings { samples, ..settings }.check(&data).unwrap();
+        let settings = settings.with(|s| s.samples = samples).check(&data).unwrap();
         let cpu = Cpu::new();
         let run = Run::new(&cpu, &data, &settings).unwrap();
         let mut params = values_of(&oracle, &case, &run);
@@ -109,7 +108,10 @@ fn gradients_of_pretraining() {
     for case in cases(&oracle) {
         let (likelihood, phase) = case.split_once(' ').unwrap();
         let (data, settings) = given(&oracle, &case, likelihood, Gamma::Exact);
-        let one = Settings { layer_epochs: 1, pretrain_epochs: Some(1), ..settings };
+        let one = settings.with(|s| {
+            s.layer_epochs = 1;
+            s.pretrain_epochs = Some(1);
+        });
         let settings: CheckedSettings = one.check(&data).unwrap();
         let cpu = Cpu::new();
         let run = Run::new(&cpu, &data, &settings).unwrap();

@@ -29,7 +29,10 @@ fn parameters_after_iterations_of_em() {
     let oracle = Oracle::open("mixture.safetensors");
     let latents = oracle.f32("latents");
     for max_iterations in [1, 20] {
-        let options = EmOptions { max_iterations, tolerance: 0.0, ..EmOptions::default() };
+        let options = EmOptions::default().with(|o| {
+            o.max_iterations = max_iterations;
+            o.tolerance = 0.0;
+        });
         let fit = improve(&Cpu::new(), &latents, given(&oracle), &options).unwrap();
         assert_eq!(fit.trace.len(), max_iterations + 1);
         let theirs = |name: &str| oracle.f64(&format!("{name}_{max_iterations}"));

@@ -31,7 +31,7 @@ fn refusal(path: &Path, folder: &Path, labels: Option<&str>) -> (String, String)
     let options = labels.map_or(ReadOptions::default(), |text| ReadOptions::with_labels(text).unwrap());
     let error = read(path, &options).expect_err("must not be read");
     let text = error.to_string().replace(&format!("{}/", folder.display()), "");
-    (text.replace(&folder.display().to_string(), "FOLDER"), error.hint().unwrap_or("").to_string())
+    (text.replace(&folder.display().to_string(), "FOLDER"), error.hint().unwrap_or_default().to_string())
 }
 
 /// The problem with a folder whose labels are wanted.

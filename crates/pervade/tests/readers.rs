@@ -33,7 +33,10 @@ impl Case {
             .labels
             .as_ref()
             .map(|text| text.replace("FOLDER", &folder().display().to_string()).parse().unwrap());
-        ReadOptions { labels, array: self.array.clone() }
+        ReadOptions::default().with(|o| {
+            o.labels = labels;
+            o.array.clone_from(&self.array);
+        })
     }
 
     fn check(&self, data: &Dataset) {

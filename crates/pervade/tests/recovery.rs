@@ -87,14 +87,13 @@ fn dense(values: &[f32], n_columns: usize) -> Dataset<'static> {
 }
 
 fn small(recipe: Recipe, clusters: Clusters) -> Settings {
-    Settings {
-        hidden: vec![64, 64],
-        pretrain_epochs: Some(120),
-        pretrain_learning_rate: 3e-3,
-        epochs: Some(20),
-        mixture_starts: 3,
-        ..tiny(recipe, clusters)
-    }
+    tiny(recipe, clusters).with(|s| {
+        s.hidden = vec![64, 64];
+        s.pretrain_epochs = Some(120);
+        s.pretrain_learning_rate = 3e-3;
+        s.epochs = Some(20);
+        s.mixture_starts = 3;
+    })
 }
 
 fn fitted_score(data: &Dataset, settings: Settings, labels: &[u32]) -> f64 {
@@ -108,8 +107,10 @@ fn robust_recovers_curved_clusters() {
     let (values, labels) = moons();
     let data = dense(&values, COLUMNS);
     for seed in 0..3 {
-        let settings =
-            Settings { components: Some(80), seed, ..small(Recipe::Robust, Clusters::Fixed(MOONS)) };
+        let settings = small(Recipe::Robust, Clusters::Fixed(MOONS)).with(|s| {
+            s.components = Some(80);
+            s.seed = seed;
+        });
         let found = fitted_score(&data, settings, &labels);
         assert!(found > 0.95, "accuracy {found} with seed {seed}");
     }
@@ -154,7 +155,7 @@ fn nothing_is_found_where_nothing_is() {
 fn the_number_of_clusters_is_found() {
     for n_clusters in [12, 20] {
         let (values, labels) = planted(2000, COLUMNS, n_clusters);
-        let settings = Settings { components: Some(80), ..small(Recipe::Robust, Clusters::Auto) };
+        let settings = small(Recipe::Robust, Clusters::Auto).with(|s| s.components = Some(80));
         let fit = common::fit(&dense(&values, COLUMNS), settings);
         assert_eq!(fit.model.n_clusters(), n_clusters);
         let found = accuracy(&fit.assignments[0], &labels).unwrap();
@@ -178,13 +179,12 @@ fn the_best_state_is_kept() {
     let mut kept_states = Vec::new();
     for keep in [Keep::Best, Keep::Last] {
         // Learning rates that tear the start apart.
-        let settings = Settings {
-            learning_rate: 0.05,
-            mixture_learning_rate: 0.2,
-            epochs: Some(8),
-            keep,
-            ..small(Recipe::Robust, Clusters::Fixed(4))
-        };
+        let settings = small(Recipe::Robust, Clusters::Fixed(4)).with(|s| {
+            s.learning_rate = 0.05;
+            s.mixture_learning_rate = 0.2;
+            s.epochs = Some(8);
+            s.keep = keep;
+        });
         let (cpu, settings) = (Cpu::new(), settings.check(&data).unwrap());
         let run = Run::new(&cpu, &data, &settings).unwrap();
         let mut pack = Pack::new(&run, 0..1).unwrap();
@@ -200,10 +200,8 @@ fn the_best_state_is_kept() {
         let scores: Vec<f64> = record.states.iter().map(|state| state.modularity).collect();
         assert_eq!(scores.len(), 5, "the start and four more");
         let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let expected = match keep {
-            Keep::Best => scores.iter().position(|&s| s == best).unwrap(),
-            Keep::Last => scores.len() - 1,
-        };
+        let at_best = scores.iter().position(|&s| s == best).unwrap();
+        let expected = if keep == Keep::Best { at_best } else { scores.len() - 1 };
         assert_eq!(record.kept, expected, "{keep}: {scores:?}");
         let (_, values) = seen.iter().find(|(epoch, _)| *epoch == record.states[expected].epoch).unwrap();
         assert!(&pack.best_values[0] == values, "{keep}: the numbers kept are those of another epoch");

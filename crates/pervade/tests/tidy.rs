@@ -133,6 +133,24 @@ fn labels_are_for_scoring_only() {
     assert_none(mentions(&["Labels"], allowed), "labels outside data, metrics and the front ends");
 }
 
+/// Flags are the command's; a hint names settings by [`pervade::Hint::setting`], and each front end writes them in its way.
+#[test]
+fn the_library_names_no_flags() {
+    let mut found = Vec::new();
+    // The CUDA compiler has flags, too.
+    let is_library =
+        |s: &Source| s.is_in("pervade/") || s.is_in("pervade-compute/") && !s.path.ends_with("compile.rs");
+    for source in sources().iter().filter(|source| is_library(source)) {
+        let is_flag = |line: &str| {
+            line.match_indices("--")
+                .any(|(at, _)| line[at + 2..].starts_with(|c: char| c.is_ascii_lowercase()))
+        };
+        let flags = source.code().filter(|(_, line)| is_flag(line));
+        found.extend(flags.map(|(number, line)| format!("{}:{number}: {line}", source.path)));
+    }
+    assert_none(found, "flags of the command in the library");
+}
+
 #[test]
 fn only_compute_knows_cuda() {
     let words = ["cudarc", "feature = \"cuda\""];
@@ -370,4 +388,16 @@ fn functions_and_files_fit_a_screen() {
     }
     assert!(n_functions > 300, "only {n_functions} functions were found");
     assert_none(found, "longer than a screen");
+}
+
+/// The one in the crate's README runs as a test.
+#[test]
+fn both_readmes_have_the_same_example() {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = |path: PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, rest) = text.split_once("```rust\n").expect("an example in Rust");
+        rest.split_once("```").expect("which ends").0.to_string()
+    };
+    assert_eq!(example(crate_folder.join("README.md")), example(crate_folder.join("../../README.md")));
 }

@@ -51,12 +51,13 @@ fn time<D: Device>(device: &D, latents: &[f32]) -> (DiagonalMixture, Graph) {
     let kmeans = || mixture::kmeans(device, latents, N_LATENT, N_COMPONENTS, key, 0).unwrap();
     let (clusters, seconds) = timed(kmeans);
     eprintln!("k-means: {seconds:.4} s, {} iterations", clusters.iterations);
-    let options = |max_iterations| EmOptions {
-        components: N_COMPONENTS,
-        restarts: 1,
-        max_iterations,
-        tolerance: 0.0,
-        ..EmOptions::default()
+    let options = |max_iterations| {
+        EmOptions::default().with(|o| {
+            o.components = N_COMPONENTS;
+            o.restarts = 1;
+            o.max_iterations = max_iterations;
+            o.tolerance = 0.0;
+        })
     };
     let fit = |iterations| mixture::fit(device, latents, N_LATENT, &options(iterations), key).unwrap();
     let ((_, few), (fit, many)) = (timed(|| fit(1)), timed(|| fit(21)));

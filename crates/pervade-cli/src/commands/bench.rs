@@ -145,18 +145,17 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
     let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MOST_STEPS);
     let data = uniform_rows((n_steps * shape.batch).max(20 * shape.components), shape.columns)?;
     let clusters = Clusters::Fixed(shape.components.clamp(2, 10));
-    let settings = Settings {
-        batch: shape.batch,
-        components: Some(shape.components.max(2)),
-        restarts: shape.restarts,
-        ..Settings::recipe(Recipe::Paper, clusters)
-    };
+    let settings = Settings::recipe(Recipe::Paper, clusters).with(|s| {
+        s.batch = shape.batch;
+        s.components = Some(shape.components.max(2));
+        s.restarts = shape.restarts;
+    });
     let checked = settings.check(&data)?;
     let run = Run::new(device, &data, &checked)?;
     require_parameters(&run, shape.restarts)?;
     let mut pack = Pack::new(&run, 0..shape.restarts)?;
     let mut joint = JointStep::new(&run, 0..shape.restarts)?;
-    let rates = [checked.settings.learning_rate, checked.settings.mixture_learning_rate];
+    let rates = [checked.settings().learning_rate, checked.settings().mixture_learning_rate];
     let (mut times, mut step, started) = (Vec::new(), 0, Instant::now());
     let mut block = |n_in_block: usize| -> Result<Duration> {
         let started = Instant::now();
@@ -197,7 +196,7 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
         batch: shape.batch,
         columns: shape.columns,
         restarts: shape.restarts,
-        components: checked.n_components,
+        components: checked.n_components(),
         threads,
         device: device.name(),
     })

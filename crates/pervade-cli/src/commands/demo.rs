@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     ));
     let _polled = interrupt::poll();
     let settings = settings(args.seed);
-    let table = Table { data, labels: None };
+    let table = Table::new(data, None);
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
     let clusters = &fit.assignments[fit.chosen];
@@ -92,7 +92,11 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
 /// The recipe with networks that suit 64 columns; the best of three starts, chosen without labels.
 fn settings(seed: u64) -> Settings {
     let recipe = Settings::recipe(Recipe::Robust, Clusters::Fixed(10));
-    Settings { seed, hidden: vec![100, 100, 400], restarts: 3, ..recipe }
+    recipe.with(|s| {
+        s.seed = seed;
+        s.hidden = vec![100, 100, 400];
+        s.restarts = 3;
+    })
 }
 
 /// The digits that the program carries with it, 8 x 8 pixels from 0 to 16 each, and their labels.

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
     let _claim = args.files(&out, checkpoints.as_ref(), common).claim(console)?;
     let device = common.open_device(console)?;
-    let table = args.read.read(&args.data)?;
+    let table = args.read.read(&args.data, console)?;
     let read = started.elapsed();
     console.say(&told(&table.data, &args.data, &out, args.out.is_none()));
     let checked = settings.check(&table.data)?;
@@ -184,7 +184,8 @@ impl FitArgs {
                 PathBuf::from(name)
             }
         };
-        Ok(Some(Checkpoints { folder, resume: self.resume }))
+        let checkpoints = Checkpoints::new(folder);
+        Ok(Some(if self.resume { checkpoints.resuming() } else { checkpoints }))
     }
 
     fn save_every(&self) -> Result<Duration> {

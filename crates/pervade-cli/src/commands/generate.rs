@@ -6,7 +6,7 @@ use clap::Args;
 use pervade::compute::Device;
 use pervade::data::{Assignments, OutputFormat, Rows};
 use pervade::memory::{self, Need};
-use pervade::model::{Generated, Vade};
+use pervade::model::Vade;
 use pervade::{Error, Result, on_device};
 use serde_json::json;
 
@@ -63,18 +63,18 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     if picture.is_some() {
         require_picture(args, &model, lines)?;
     }
-    let made = match picture {
+    let (clusters, generated) = match picture {
         Some(out) => on_device!(&device, device => draw(args, &model, device, out)?),
         None => on_device!(&device, device => write(args, &model, device, console)?),
     };
-    let rows = made.clusters.len();
+    let rows = clusters.len();
     console.say(&format!("generated {}", words::counted(rows, "row")));
     let columns = model.n_columns();
     let object =
         Object::new([("rows", json!(rows)), ("columns", json!(columns)), ("seed", json!(args.seed))]);
     let object = match &args.out {
         Some(out) => object.value("out", json!(out.display().to_string())),
-        None => object.whole("clusters", &made.clusters).rows("generated", &made.rows, columns),
+        None => object.whole("clusters", &clusters).rows("generated", &generated, columns),
     };
     console.result(&object, "")?;
     Ok(Outcome::Done)
@@ -94,8 +94,11 @@ fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()
     memory::require(&what, &need, "lower `--count`, or write a .npy file")
 }
 
+/// The cluster of each new row, and all rows where they are not in a picture.
+type Made = (Vec<u32>, Vec<f32>);
+
 /// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
-fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Generated> {
+fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Made> {
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
@@ -107,11 +110,11 @@ fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Con
             outputs::assignments(both, out.as_deref(), console)?;
         }
     }
-    Ok(made)
+    Ok((made.clusters, made.rows))
 }
 
 /// A line of pictures for each cluster, or for the one that was asked for.
-fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Generated> {
+fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Made> {
     let Some(shape) = model.image() else {
         return Err(Error::setting("out", out.display(), "but the model's data are not images")
             .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));
@@ -126,6 +129,5 @@ fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) ->
     }
     let values = lines.iter().flat_map(|(_, groups)| groups).flatten().copied();
     picture::grid(shape, &lines, Tone::of_model(model.metadata(), values)).write(out)?;
-    // The rows are in the picture; nothing else is said about them.
-    Ok(Generated { clusters: drawn, rows: Vec::new() })
+    Ok((drawn, Vec::new()))
 }

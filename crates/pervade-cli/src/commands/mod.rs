@@ -50,7 +50,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
 fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
     let device = common.open_device(console)?;
     let model = load(&both.model, console)?;
-    let mut table = both.read.read(&both.data)?;
+    let mut table = both.read.read(&both.data, console)?;
     // The model would match them itself; here it is told, and other columns are refused before any work.
     let reordered = match model.matched(&table.data)? {
         Matched::AsGiven(_) => None,

@@ -1,7 +1,7 @@
 //! Choosing among the named arrays of an `.npz` or `.mat` file.
 
 use super::options::{LabelSource, not_offered};
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Name and shape of an array in a file; whether it is sparse does not matter here.
 pub(super) struct Entry {
@@ -26,7 +26,7 @@ pub(super) fn pick_table(entries: &[Entry], wanted: Option<&str>, place: &str) -
         (None, _) => Err(Error::data(place, format!("no array here can be a table; {}", list(entries)))
             .with_hint("a table has one row for every step of its first axis, and at least two axes")),
         _ => Err(Error::data(place, format!("several arrays could be the table; {}", list(entries)))
-            .with_hint("say which with `--array NAME`")),
+            .with_hint(Hint::new("say which with ").setting_to("array", "NAME"))),
     }
 }
 

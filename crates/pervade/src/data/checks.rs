@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::dataset::{Dataset, Values};
+use super::dataset::{Dataset, Values, column_in_words};
 use crate::{Error, Result};
 
 impl Dataset<'_> {
@@ -95,11 +95,12 @@ impl Dataset<'_> {
             Values::Csr(csr) => csr.place_of_entry(first),
             _ => (first / d, first % d),
         };
-        let column =
-            self.column_names().map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
+        let (row, column) = (self.row_number(row), column_in_words(self.column_names(), column));
         Err(Error::data(
             self.source(),
-            format!("{count} values are not finite numbers; the first is {value} in row {row}, column {column} (counted from 0)"),
+            format!(
+                "{count} values are not finite numbers; the first is {value} in row {row}, column {column}"
+            ),
         )
         .with_hint("remove those rows or fill in the values first"))
     }

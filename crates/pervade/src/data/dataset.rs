@@ -135,14 +135,14 @@ impl Csr {
         }
         for (row, pair) in starts.windows(2).enumerate() {
             if pair[0] > pair[1] || pair[1] > columns.len() {
-                return broken(format!("row {row} ends before it starts ({} > {})", pair[0], pair[1]));
+                return broken(format!("row {} ends before it starts ({} > {})", row + 1, pair[0], pair[1]));
             }
             let row_columns = &columns[pair[0]..pair[1]];
             if let Some(&last) = row_columns.last().filter(|&&c| c as usize >= n_columns) {
-                return broken(format!("row {row} has column {last}, the table has {n_columns}"));
+                return broken(format!("row {} has column {}, the table has {n_columns}", row + 1, last + 1));
             }
             if row_columns.windows(2).any(|c| c[0] >= c[1]) {
-                return broken(format!("the columns of row {row} do not rise"));
+                return broken(format!("the columns of row {} do not rise", row + 1));
             }
         }
         Ok(Self { starts, columns, values })
@@ -211,6 +211,11 @@ impl Csr {
         }
         made
     }
+}
+
+/// Column `j` as messages call it: its name, or its number counted from one.
+pub(crate) fn column_in_words(names: Option<&[String]>, j: usize) -> String {
+    names.map_or_else(|| (j + 1).to_string(), |names| format!("`{}`", names[j]))
 }
 
 impl Values<'_> {
@@ -396,9 +401,9 @@ impl<'d> Dataset<'d> {
         bytes as u64
     }
 
-    /// Row `i` as messages call it: in the whole table, where this is a part of one.
+    /// Row `i` as messages call it: counted from one, in the whole table where this is a part of one.
     pub(crate) fn row_number(&self, i: usize) -> usize {
-        self.first_row + i
+        self.first_row + i + 1
     }
 
     /// Number of rows, N.

@@ -42,6 +42,10 @@ pub(super) enum Items {
 /// Whole numbers in the type they came in: none is widened before it is known what it is for.
 #[derive(Debug)]
 pub(super) enum Integers {
+    #[cfg_attr(
+        not(feature = "matlab"),
+        expect(dead_code, reason = "bytes that are no grey levels: MATLAB's alone")
+    )]
     U8(Vec<u8>),
     I8(Vec<i8>),
     I16(Vec<i16>),
@@ -134,6 +138,7 @@ fn is_single(x: i64) -> bool {
 }
 
 /// Whole numbers that came as doubles, in the type that tables keep them in.
+#[cfg(feature = "parquet")]
 pub(super) fn whole_numbers(values: Vec<f64>, place: &str) -> Result<Values<'static>> {
     // As in `is_single`, the largest i64, which came as 2^63, is kept in double precision.
     let is_single = |&x: &f64| f64::from(x as f32) == x && x < (1u64 << 63) as f64;

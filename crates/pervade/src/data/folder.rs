@@ -10,6 +10,11 @@ use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{har, idx, images, rcv1, stl10};
 use crate::{Error, Result};
 
+/// What the labels of a known data set go by.
+const LABELS: &str = "y";
+/// What the names of sub-folders with images go by as labels.
+pub(super) const FOLDER_NAMES: &str = "folder";
+
 /// Reads a folder: STL-10, UCI HAR and RCV1-v2 by the names of their files, IDX files by their
 /// content, else images.
 pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
@@ -27,12 +32,7 @@ pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     if rcv1::is_folder(folder) {
         return rcv1::read_folder(folder, options);
     }
-    let mut parts = Vec::new();
-    for path in sorted_files(folder)? {
-        if let Some(part) = Part::open(path)? {
-            parts.push(part);
-        }
-    }
+    let mut parts = idx_files(folder)?;
     if parts.is_empty() {
         return images::read_folder(folder, options);
     }
@@ -40,10 +40,27 @@ pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     let unpacked: Vec<String> = parts.iter().map(|p| p.place.clone()).collect();
     parts.retain(|p| p.place.strip_suffix(".gz").is_none_or(|stem| !unpacked.iter().any(|u| u == stem)));
     parts.sort_by_key(|p| !p.is_train());
-    let (labels, images): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|p| p.shape.len() == 1);
+    let (labels, images): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(Part::is_labels);
     let table = read_idx(folder, &images, &labels, options);
     images.iter().chain(&labels).try_for_each(|part| part.file.check_unchanged())?;
     table
+}
+
+/// Whether `name` stands for labels in this folder.
+pub(super) fn offers(folder: &Path, name: &str) -> Result<bool> {
+    if stl10::is_folder(folder) || har::is_folder(folder) || rcv1::is_folder(folder) {
+        return Ok(name == LABELS);
+    }
+    let parts = idx_files(folder)?;
+    if parts.is_empty() {
+        return Ok(name == FOLDER_NAMES);
+    }
+    Ok(name == LABELS && parts.iter().any(Part::is_labels))
+}
+
+fn idx_files(folder: &Path) -> Result<Vec<Part>> {
+    let opened = sorted_files(folder)?.into_iter().map(Part::open);
+    opened.filter_map(Result::transpose).collect()
 }
 
 /// All files of a folder in the order of their names; hidden ones apart.
@@ -78,7 +95,7 @@ pub(super) fn companion(folder: &Path, name: &str, hint: &str) -> Result<PathBuf
 pub(super) fn wants_y(options: &ReadOptions, place: &str) -> Result<bool> {
     match &options.labels {
         None => Ok(false),
-        Some(LabelSource::Named(name)) if name == "y" => Ok(true),
+        Some(LabelSource::Named(name)) if name == LABELS => Ok(true),
         Some(wanted) => Err(not_offered(place, wanted, "there is `y`")),
     }
 }
@@ -105,6 +122,10 @@ impl Part {
         Ok(Some(Self { file, place, name, shape }))
     }
 
+    fn is_labels(&self) -> bool {
+        self.shape.len() == 1
+    }
+
     fn is_train(&self) -> bool {
         self.name.contains("train")
     }
@@ -129,7 +150,7 @@ fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptio
     let data = array.into_dataset(&place)?;
     let labels = match &options.labels {
         None => None,
-        Some(LabelSource::Named(name)) if name == "y" && !labels.is_empty() => {
+        Some(LabelSource::Named(name)) if name == LABELS && !labels.is_empty() => {
             for (image, label) in images.iter().zip(labels) {
                 if image.shape[0] != label.shape[0] {
                     return Err(Error::data(
@@ -149,5 +170,5 @@ fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptio
             return Err(not_offered(&place, wanted, offered));
         }
     };
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
 }

@@ -58,7 +58,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     let values = Values::F32(rows.values.into());
     let data = Dataset::named(rows.n_rows, rows.n_columns, values, place.clone(), names)?;
     let labels = if wanted { Some(Labels::from_text(&words, &place)?) } else { None };
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
 }
 
 /// The rows of the files so far.

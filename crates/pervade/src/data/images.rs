@@ -8,7 +8,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageReader};
 use rayon::prelude::*;
 
 use super::dataset::{Dataset, ImageShape, Values};
-use super::folder::sorted_files;
+use super::folder::{FOLDER_NAMES, sorted_files};
 use super::input_file;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
@@ -21,16 +21,6 @@ const BLOCK: usize = 256;
 const BLOCK_BYTES: usize = 1 << 25;
 
 const SMALLER: &str = "give smaller images, or fewer of them";
-
-/// Whether bytes begin as PNG, JPEG, BMP or PGM/PPM files do.
-pub(super) fn is_image(head: &[u8]) -> bool {
-    // "BM" and "P5" could begin a text, so a byte that text has not must follow.
-    let netpbm = matches!(head, [b'P', b'2' | b'3' | b'5' | b'6', b' ' | b'\n' | b'\r' | b'\t', ..]);
-    head.starts_with(b"\x89PNG\r\n")
-        || head.starts_with(b"\xff\xd8\xff")
-        || netpbm
-        || (head.starts_with(b"BM") && head.contains(&0))
-}
 
 /// Reads all images of a folder and of the folders in it, whose names are offered as labels `folder`.
 pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
@@ -46,7 +36,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     }
     let labels = match &options.labels {
         None => None,
-        Some(LabelSource::Named(name)) if name == "folder" => Some(folder_names(folder, &paths)?),
+        Some(LabelSource::Named(name)) if name == FOLDER_NAMES => Some(folder_names(folder, &paths)?),
         Some(wanted) => {
             return Err(not_offered(&place, wanted, "there is `folder`, the name of the sub-folder"));
         }
@@ -62,7 +52,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     let shape = ImageShape { height: height as usize, width: width as usize, channels: rows.channels };
     let n_columns = shape.height * shape.width * shape.channels;
     let data = Dataset::new(paths.len(), n_columns, Values::U8(rows.values.into()), place)?;
-    Ok(Table { data: data.with_image(shape), labels })
+    Ok(Table::new(data.with_image(shape), labels))
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {

@@ -28,7 +28,7 @@ impl Labels {
     /// Labels from any finite numbers; `place` names the file in the message about one that is not.
     pub fn from_numbers(values: &[f64], place: &str) -> Result<Self> {
         if let Some(row) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::data(place, format!("the label of row {row} is {}", values[row]))
+            return Err(Error::data(place, format!("the label of row {} is {}", row + 1, values[row]))
                 .with_hint("every row needs a label"));
         }
         // Adding zero makes the negative zero positive, so that the two are one label.
@@ -42,7 +42,7 @@ impl Labels {
     /// Labels from text; numbers if all of it reads as numbers.
     pub fn from_text<S: AsRef<str>>(values: &[S], place: &str) -> Result<Self> {
         if let Some(row) = values.iter().position(|v| v.as_ref().trim().is_empty()) {
-            return Err(Error::data(place, format!("the label of row {row} is empty"))
+            return Err(Error::data(place, format!("the label of row {} is empty", row + 1))
                 .with_hint("every row needs a label"));
         }
         let number = |v: &S| v.as_ref().trim().parse::<f64>().ok().filter(|x| x.is_finite());
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn missing_labels_and_wrong_lengths_are_named() {
         let missing = Labels::from_text(&["a", " "], "y.txt").unwrap_err().to_string();
-        assert_eq!(missing, "`y.txt`: the label of row 1 is empty");
+        assert_eq!(missing, "`y.txt`: the label of row 2 is empty");
         let nan = Labels::from_numbers(&[f64::NAN], "y.npy").unwrap_err().to_string();
-        assert_eq!(nan, "`y.npy`: the label of row 0 is NaN");
+        assert_eq!(nan, "`y.npy`: the label of row 1 is NaN");
         let short = Labels::from_integers(&[1, 2]).check_length(3, "y.npy").unwrap_err().to_string();
         assert_eq!(short, "`y.npy`: there are 2 labels for 3 rows");
     }

@@ -36,7 +36,12 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
         Some(wanted) => Some(file.labels(arrays::pick_labels(&file.entries, wanted, place)?)?),
         None => None,
     };
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
+}
+
+/// Whether there is an array of that name.
+pub(super) fn has_array(bytes: &[u8], place: &str, name: &str) -> Result<bool> {
+    Ok(Mat::open(bytes, place)?.entries.iter().any(|entry| entry.name == name))
 }
 
 /// Reads a file of labels.

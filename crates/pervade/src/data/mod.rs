@@ -1,5 +1,10 @@
 //! Read: files to rows and labels, rows to batches, results to files.
+//!
+//! NumPy's `.npy` and `.npz`, IDX, svmlight and the files of STL-10 and RCV1-v2 are always read; Parquet, images, text
+//! tables and MATLAB files behind the features `parquet`, `images`, `text` and `matlab`, which are on by default.
 
+#[cfg(not(all(feature = "images", feature = "matlab", feature = "parquet", feature = "text")))]
+mod absent;
 mod arrays;
 #[cfg(unix)]
 mod bus_error;
@@ -10,16 +15,21 @@ mod elements;
 mod folder;
 mod har;
 mod idx;
+#[cfg(feature = "images")]
 mod images;
 mod input_file;
 mod labels;
 mod mapped;
+#[cfg(feature = "matlab")]
 mod mat;
 mod npy;
 mod npz;
 mod options;
+#[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
 mod parquet_claims;
+#[cfg(feature = "parquet")]
 mod parquet_shapes;
 mod prepare;
 mod rcv1;
@@ -27,9 +37,21 @@ mod read;
 mod sparse;
 mod stl10;
 mod svmlight;
+#[cfg(feature = "text")]
 mod text;
 mod write;
+#[cfg(feature = "parquet")]
+mod write_parquet;
 
+#[cfg(not(feature = "images"))]
+use absent::images;
+#[cfg(not(feature = "matlab"))]
+use absent::mat;
+#[cfg(not(feature = "parquet"))]
+use absent::parquet;
+#[cfg(not(feature = "text"))]
+use absent::text;
+pub(crate) use dataset::column_in_words;
 pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
 pub use labels::Labels;
 pub use options::{LabelSource, ReadOptions, Table};

@@ -34,7 +34,12 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
         }
         None => None,
     };
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
+}
+
+/// Whether there is an array of that name.
+pub(super) fn has_array(bytes: &[u8], place: &str, name: &str) -> Result<bool> {
+    Ok(Npz::open(bytes, place)?.position(name).is_some())
 }
 
 /// Reads a file of labels.

@@ -5,19 +5,30 @@ use std::str::FromStr;
 
 use super::dataset::Dataset;
 use super::labels::Labels;
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Rows, and beside them the labels that were asked for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Table {
     /// The rows.
     pub data: Dataset<'static>,
     /// The labels that [`ReadOptions::labels`] named; for scoring only.
     pub labels: Option<Labels>,
+    /// Where they were found: a bare name may be of an array or of a file.
+    pub labels_from: Option<LabelSource>,
+}
+
+impl Table {
+    /// Rows, and labels that were found beside them.
+    pub fn new(data: Dataset<'static>, labels: Option<Labels>) -> Self {
+        Self { data, labels, labels_from: None }
+    }
 }
 
 /// Choices of the reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// Where the labels are, if any are wanted.
     pub labels: Option<LabelSource>,
@@ -31,10 +42,17 @@ impl ReadOptions {
     pub fn with_labels(text: &str) -> Result<Self> {
         Ok(Self { labels: Some(text.parse()?), array: None })
     }
+
+    /// The same options after a change.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
-/// Where labels come from: the value of `--labels`.
+/// Where labels come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LabelSource {
     /// A file with one label a row.
     File(PathBuf),
@@ -42,7 +60,8 @@ pub enum LabelSource {
     Column(String),
     /// `column:last`: the last column of the table itself.
     LastColumn,
-    /// Anything else: what the format offers by that name, such as an array of an `.npz` file.
+    /// Anything else: what the data offer by that name, such as an array of an `.npz` file; a file of that name where
+    /// they offer nothing.
     Named(String),
 }
 
@@ -75,23 +94,28 @@ impl std::fmt::Display for LabelSource {
 
 /// The error for labels that the data do not offer.
 pub(super) fn not_offered(place: &str, wanted: &LabelSource, offered: &str) -> Error {
-    Error::data(place, format!("there are no labels `{wanted}` here; {offered}"))
-        .with_hint("`--labels` takes a file, `column:NAME`, `column:last`, or the name of an array")
+    Error::data(place, format!("there are no labels `{wanted}` here; {offered}")).with_hint(
+        Hint::new("")
+            .setting("labels")
+            .text(" takes a file, `column:NAME`, `column:last`, or the name of an array"),
+    )
 }
 
-/// The error for `--array` where there are no arrays to choose from.
+/// The error for a named array where there are no arrays to choose from.
 pub(super) fn no_arrays(place: &str, name: &str, held: &str) -> Error {
-    Error::data(place, format!("there is no array `{name}` here; {held}"))
-        .with_hint("leave out `--array`, which chooses an array of an .npz or .mat file")
+    Error::data(place, format!("there is no array `{name}` here; {held}")).with_hint(
+        Hint::new("leave out ").setting("array").text(", which chooses an array of an .npz or .mat file"),
+    )
 }
 
-/// A mistyped path must be reported as a missing file, not as a missing array of that name.
+/// A mistyped path must be reported as a missing file, not as a missing array of that name. Whether there is a file does
+/// not matter: what `y` means must not depend on the folder that one happens to be in.
 fn looks_like_a_file(text: &str) -> bool {
     const ENDINGS: [&str; 11] =
         ["npy", "npz", "csv", "tsv", "txt", "gz", "parquet", "mat", "dat", "labels", "bin"];
     let path = Path::new(text);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
-    text.contains(std::path::MAIN_SEPARATOR) || ENDINGS.contains(&ending.as_str()) || path.is_file()
+    text.contains(std::path::MAIN_SEPARATOR) || ENDINGS.contains(&ending.as_str())
 }
 
 #[cfg(test)]
@@ -104,6 +128,11 @@ mod tests {
         assert_eq!(parse("column:last"), LabelSource::LastColumn);
         assert_eq!(parse("column:kind of wine"), LabelSource::Column("kind of wine".into()));
         assert_eq!(parse("y"), LabelSource::Named("y".into()));
+        assert_eq!(
+            parse("Cargo.toml"),
+            LabelSource::Named("Cargo.toml".into()),
+            "though there is such a file"
+        );
         assert_eq!(parse("no/such.file"), LabelSource::File("no/such.file".into()));
         assert_eq!(parse("labels.csv").to_string(), "labels.csv");
         assert!("column:".parse::<LabelSource>().is_err() && "".parse::<LabelSource>().is_err());

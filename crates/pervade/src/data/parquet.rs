@@ -14,7 +14,7 @@ use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use super::parquet_claims::{a_page_lies, footer_lies};
 use crate::memory::grow;
 use crate::quiet::catch_panic;
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Rows that are decoded at a time.
 const BLOCK_ROWS: usize = 1 << 13;
@@ -97,7 +97,7 @@ fn read_columns(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Ta
     let (n_rows, n_columns) = (rows.n, names.len());
     let data = Dataset::named(n_rows, n_columns, rows.into_values(place)?, place.into(), Some(names))?;
     let labels = label.map(|_| Labels::from_text(&words, place)).transpose()?;
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
 }
 
 fn label_column(fields: &[Field], wanted: Option<&LabelSource>, place: &str) -> Result<Option<usize>> {
@@ -139,11 +139,10 @@ impl Kind {
                 DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 => Kind::Whole,
                 DataType::Float64 | DataType::Decimal128(..) => Kind::Doubles,
                 other => {
-                    return Err(Error::data(
-                        place,
-                        format!("column `{}` holds {other}, not numbers", field.name()),
-                    )
-                    .with_hint("leave it out, or name it with `--labels column:NAME` if it is the label"));
+                    let problem = format!("column `{}` holds {other}, not numbers", field.name());
+                    let hint =
+                        Hint::new("leave it out, or name it with ").setting_to("labels", "column:NAME");
+                    return Err(Error::data(place, problem).with_hint(hint.text(" if it is the label")));
                 }
             });
         }
@@ -224,7 +223,7 @@ fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Resu
     match first_null(&values) {
         None => Ok((values, width, true)),
         Some(i) => {
-            let value = format!("value {} of column `{name}`", i % width);
+            let value = format!("value {} of column `{name}`", i % width + 1);
             Err(null(place, first_row + i / width, &value))
         }
     }
@@ -246,6 +245,7 @@ fn lists<O: arrow::array::OffsetSizeTrait>(
 }
 
 fn uneven(place: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
+    let row = row + 1;
     Error::data(place, format!("row {row}, column `{name}` is a list of {width}, the first one has {first}"))
 }
 
@@ -261,7 +261,7 @@ fn first_null(column: &ArrayRef) -> Option<usize> {
 }
 
 fn null(place: &str, row: usize, what: &str) -> Error {
-    Error::data(place, format!("row {row}, {what} is null (counted from 0)"))
+    Error::data(place, format!("row {}, {what} is null", row + 1))
         .with_hint("fill in or remove such rows first")
 }
 

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::dataset::{Dataset, Values};
 use crate::compute::Scaling;
 use crate::memory::{Need, product, require};
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// How to bring the data to a scale that suits the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PrepareKind {
     /// Use the numbers as they are.
     None,
@@ -239,13 +240,18 @@ fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
         return Ok((Vec::new(), vec![scale_to_one(255.0)]));
     }
     let (low, high) = (low as f32, high as f32);
-    let advise = "use `--prepare row-norm` or `--prepare none`";
+    let advise =
+        || Hint::new("use ").setting_to("prepare", "row-norm").text(" or ").setting_to("prepare", "none");
     if low == high || !(high - low).is_finite() || high - low < f32::MIN_POSITIVE {
         return Err(Error::data(
             data.source(),
             format!("values from {low} to {high} cannot be scaled to [0, 1]"),
         )
-        .with_hint(if low == high { "a table of one value has no clusters" } else { advise }));
+        .with_hint(if low == high {
+            Hint::from("a table of one value has no clusters")
+        } else {
+            advise()
+        }));
     }
     if low == 0.0 {
         return Ok((Vec::new(), vec![scale_to_one(high)]));
@@ -255,7 +261,7 @@ fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
             data.source(),
             format!("the smallest value of these sparse rows is {low}; scaling to [0, 1] would fill in every absent entry"),
         )
-        .with_hint(advise));
+        .with_hint(advise()));
     }
     Ok((vec![low; data.n_columns()], vec![scale_to_one(high - low)]))
 }
@@ -402,7 +408,7 @@ mod tests {
         assert!((p.scale()[0] - 1.0 / 2f32.sqrt()).abs() < 1e-6);
         let negative = Preparation::fit(PrepareKind::UnitRange, &sparse([-1.0, 4.0, 2.0])).unwrap_err();
         assert!(negative.to_string().contains("smallest value of these sparse rows is -1"), "{negative}");
-        assert!(negative.hint().unwrap().contains("row-norm"));
+        assert!(negative.hint().unwrap().to_string().contains("row-norm"));
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bytes::{self, Source};
+use super::dataset::Dataset;
 use super::input_file::InputFile;
 use super::labels::Labels;
 use super::mapped::FileMap;
 use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
-use super::{folder, idx, images, mat, npy, npz, parquet, stl10, svmlight, text};
-use crate::{Error, Result};
+use super::{folder, idx, mat, npy, npz, parquet, stl10, svmlight, text};
+use crate::{Error, Hint, Result};
 
 /// Bytes that are looked at to tell what a file is.
 const HEAD: usize = 4096;
@@ -20,31 +21,63 @@ const KINDS: &str = "files of numbers can be .npy, .npz, .csv, .tsv, .parquet, I
 
 /// Reads a table, and the labels that `options` name, from a file or folder.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
-    let label_file = match &options.labels {
-        Some(LabelSource::File(file)) => Some(file.as_path()),
+    if path.is_dir() {
+        let options = located(options, |name| folder::offers(path, name))?;
+        return read_both(path, options, |inside| folder::read(path, inside));
+    }
+    let file = InputFile::open(path)?;
+    let ending = extension(path);
+    let input = Input::of_file(&file, path, &ending);
+    let options = file.unless_changed(located(options, |name| input.offers(name)))?;
+    let mut table = read_both(path, options, |inside| file.unless_changed(input.table(inside)))?;
+    if table.data.is_in_place() {
+        table.data = table.data.with_file(file);
+    }
+    Ok(table)
+}
+
+impl Dataset<'static> {
+    /// Reads a table without labels from a file or folder of any kind that [`read`] knows.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(read(path.as_ref(), &ReadOptions::default())?.data)
+    }
+}
+
+/// The same options with the labels where they are: a file only if the data offer nothing of its name.
+fn located(options: &ReadOptions, offers: impl FnOnce(&str) -> Result<bool>) -> Result<ReadOptions> {
+    let mut options = options.clone();
+    if let Some(LabelSource::Named(name)) = &options.labels
+        && Path::new(name).is_file()
+        && !offers(name)?
+    {
+        options.labels = Some(LabelSource::File(name.into()));
+    }
+    Ok(options)
+}
+
+/// Rows and labels; `inside` reads the table, and labels that are in it.
+fn read_both(
+    path: &Path,
+    mut options: ReadOptions,
+    inside: impl FnOnce(&ReadOptions) -> Result<Table>,
+) -> Result<Table> {
+    let labels_from = options.labels.clone();
+    let label_file = match &labels_from {
+        Some(LabelSource::File(file)) => {
+            options.labels = None;
+            Some(file)
+        }
         _ => None,
     };
-    let mut inside = options.clone();
-    if label_file.is_some() {
-        inside.labels = None;
-    }
-    let mut table = if path.is_dir() {
-        folder::read(path, &inside)?
-    } else {
-        let file = InputFile::open(path)?;
-        let mut table = file.unless_changed(Input::of_file(&file, path, &extension(path)).table(&inside))?;
-        if table.data.is_in_place() {
-            table.data = table.data.with_file(file);
-        }
-        table
-    };
+    let mut table = inside(&options)?;
     if let Some(file) = label_file {
         table.labels = Some(read_labels(file)?);
     }
     if let Some(labels) = &table.labels {
-        let place = label_file.unwrap_or(path).display().to_string();
+        let place = label_file.map_or(path, PathBuf::as_path).display().to_string();
         labels.check_length(table.data.n_rows(), &place)?;
     }
+    table.labels_from = labels_from;
     Ok(table)
 }
 
@@ -132,7 +165,17 @@ impl<'a> Input<'a> {
         if let Some(wanted) = &options.labels {
             return Err(not_offered(self.place, wanted, "the file holds one array"));
         }
-        Ok(Table { data: array.into_dataset(self.place)?, labels: None })
+        Ok(Table::new(array.into_dataset(self.place)?, None))
+    }
+
+    /// Whether `name` stands for labels in this file.
+    fn offers(&self, name: &str) -> Result<bool> {
+        match self.format()? {
+            Format::Npz => npz::has_array(&self.unpacked()?, self.place, name),
+            Format::Mat => mat::has_array(&self.unpacked()?, self.place, name),
+            Format::Svmlight => Ok(name == svmlight::LABELS),
+            _ => Ok(false),
+        }
     }
 
     fn labels(&self) -> Result<Labels> {
@@ -146,8 +189,9 @@ impl<'a> Input<'a> {
             Format::Stl10Labels => stl10::read_labels(&self.path(), self.bytes),
             Format::Stl10Pictures => Err(stl10::other_kind(self.place, "pictures", "labels")),
             Format::Svmlight => {
-                Err(Error::data(self.place, "an svmlight file is a table, not a list of labels")
-                    .with_hint("its own labels are read with `--labels y`"))
+                Err(Error::data(self.place, "an svmlight file is a table, not a list of labels").with_hint(
+                    Hint::new("its own labels are read with ").setting_to("labels", svmlight::LABELS),
+                ))
             }
         }
     }
@@ -226,7 +270,7 @@ impl<'a> Input<'a> {
             ("this is text in UTF-16", "save it as UTF-8")
         } else if bytes::is_gzip(head) {
             ("the file is packed by gzip twice", "unpack it once")
-        } else if images::is_image(head) {
+        } else if is_image(head) {
             ("this is a single image", "give the folder of images")
         } else {
             return Ok(());
@@ -244,6 +288,16 @@ fn by_magic(head: &[u8]) -> Option<Format> {
         _ if idx::is_idx(head) => Format::Idx,
         _ => return None,
     })
+}
+
+/// Whether bytes begin as PNG, JPEG, BMP or PGM/PPM files do.
+fn is_image(head: &[u8]) -> bool {
+    // "BM" and "P5" could begin a text, so a byte that text has not must follow.
+    let netpbm = matches!(head, [b'P', b'2' | b'3' | b'5' | b'6', b' ' | b'\n' | b'\r' | b'\t', ..]);
+    head.starts_with(b"\x89PNG\r\n")
+        || head.starts_with(b"\xff\xd8\xff")
+        || netpbm
+        || (head.starts_with(b"BM") && head.contains(&0))
 }
 
 /// Text has no control characters beside those that end lines and cells, whatever its encoding.

@@ -80,11 +80,12 @@ impl Parts {
             ));
         }
         if let Some(i) = self.starts.windows(2).position(|p| p[0] > p[1]) {
-            return broken(format!("{outer} {i} ends before it starts"));
+            return broken(format!("{outer} {} ends before it starts", i + 1));
         }
         if let Some(entry) = self.indices.iter().position(|&i| i as usize >= n_inner) {
             return broken(format!(
-                "entry {entry} has index {}, the limit is {n_inner}",
+                "entry {} has the index {}, which must be below {n_inner}",
+                entry + 1,
                 self.indices[entry]
             ));
         }

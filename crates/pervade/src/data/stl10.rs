@@ -68,7 +68,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
         }));
     }
     let labels = if wanted { Some(Labels::from_text(&words, &place)?) } else { None };
-    Ok(Table { data: into_dataset(pixels, &place)?, labels })
+    Ok(Table::new(into_dataset(pixels, &place)?, labels))
 }
 
 /// Reads one file of pictures, such as `unlabeled_X.bin`.
@@ -79,7 +79,7 @@ pub(super) fn read_pictures(path: &Path, bytes: &[u8], options: &ReadOptions) ->
     }
     let mut pixels = Vec::new();
     file.append_pictures(&mut pixels)?;
-    Ok(Table { data: into_dataset(pixels, &file.place)?, labels: None })
+    Ok(Table::new(into_dataset(pixels, &file.place)?, None))
 }
 
 /// Reads one file of labels, 1 to 10.
@@ -150,7 +150,7 @@ impl<'a> File<'a> {
             class @ 1..=N_CLASSES => Ok(class),
             _ => Err(Error::data(
                 &self.place,
-                format!("the label of picture {i} (counted from 0) is {class}, must be 1 to {N_CLASSES}"),
+                format!("the label of picture {} is {class}, must be 1 to {N_CLASSES}", i + 1),
             )
             .with_hint("the file is damaged, or is not one of STL-10's")),
         };

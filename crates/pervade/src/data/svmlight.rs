@@ -9,6 +9,9 @@ use crate::{Error, Result};
 
 const FEWER: &str = "give fewer rows";
 
+/// What the labels at the start of the lines go by.
+pub(super) const LABELS: &str = "y";
+
 /// Whether the first line that has more than a label looks like this format.
 pub(super) fn is_svmlight(head: &[u8]) -> bool {
     let mut lines = head.split_inclusive(|&b| b == b'\n');
@@ -60,10 +63,10 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
     let csr = parts.into_csr(n_rows, n_columns, place)?;
     let labels = match &options.labels {
         None => None,
-        Some(LabelSource::Named(name)) if name == "y" => Some(Labels::from_text(&label_words, place)?),
+        Some(LabelSource::Named(name)) if name == LABELS => Some(Labels::from_text(&label_words, place)?),
         Some(wanted) => return Err(not_offered(place, wanted, "there is `y`")),
     };
-    Ok(Table { data: Dataset::new(n_rows, n_columns, Values::Csr(csr), place)?, labels })
+    Ok(Table::new(Dataset::new(n_rows, n_columns, Values::Csr(csr), place)?, labels))
 }
 
 /// The words of a line before its comment.

@@ -2,11 +2,11 @@
 
 use csv::ByteRecord;
 
-use super::dataset::{Dataset, Values};
+use super::dataset::{Dataset, Values, column_in_words};
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use crate::memory::{Need, grow, product, require};
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Bytes that the first line takes for each of its fields while it is looked at: twice a text of its own, and twice
 /// where it ends.
@@ -36,7 +36,8 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
             return Err(not_offered(place, wanted, &offered));
         }
     };
-    let mut names = if has_header { first } else { (0..first.len()).map(|j| j.to_string()).collect() };
+    let n_fields = first.len();
+    let mut names = has_header.then_some(first);
     let mut values: Vec<f32> = Vec::new();
     let mut label_words: Vec<String> = Vec::new();
     let mut n_rows = 0;
@@ -45,31 +46,30 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
         lines.next()?;
     }
     while let Some(line) = lines.next()? {
-        let mut n_fields = 0;
-        grow(&mut values, names.len(), &format_args!("the table in `{place}`"), FEWER)?;
+        let mut n_found = 0;
+        grow(&mut values, n_fields, &format_args!("the table in `{place}`"), FEWER)?;
         for (j, field) in line.fields().enumerate() {
-            n_fields += 1;
+            n_found += 1;
             if label == Some(j) {
                 label_words.push(String::from_utf8_lossy(field).trim().to_string());
-            } else if j < names.len() {
-                values.push(
-                    number(field)
-                        .filter(|x| x.is_finite())
-                        .ok_or_else(|| not_a_number(field, line.number, &names[j], place))?,
-                );
+            } else if j < n_fields {
+                let column = || column_in_words(names.as_deref(), j);
+                let finite = number(field).filter(|x| x.is_finite());
+                values.push(finite.ok_or_else(|| not_a_number(field, line.number, &column(), place))?);
             }
         }
-        if n_fields != names.len() {
-            return Err(ragged(line.number, n_fields, names.len(), place));
+        if n_found != n_fields {
+            return Err(ragged(line.number, n_found, n_fields, place));
         }
         n_rows += 1;
     }
-    label.map(|j| names.remove(j));
-    let n_columns = names.len();
-    let names = has_header.then_some(names);
+    if let (Some(names), Some(label)) = (&mut names, label) {
+        names.remove(label);
+    }
+    let n_columns = n_fields - usize::from(label.is_some());
     let data = Dataset::named(n_rows, n_columns, Values::F32(values.into()), place.into(), names)?;
     let labels = label.map(|_| Labels::from_text(&label_words, place)).transpose()?;
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
 }
 
 /// Reads a file of one column, with or without a header, as labels.
@@ -81,8 +81,8 @@ pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
         if fields.len() != 1 {
             let problem =
                 format!("line {} has {} fields, a file of labels has one", line.number, fields.len());
-            return Err(Error::data(place, problem)
-                .with_hint("labels inside a table are named by `--labels column:NAME` without a file"));
+            let hint = Hint::new("labels inside a table are named by ").setting_to("labels", "column:NAME");
+            return Err(Error::data(place, problem).with_hint(hint.text(" without a file")));
         }
         words.append(&mut fields);
     }
@@ -123,8 +123,11 @@ fn not_a_number(field: &[u8], line: u64, column: &str, place: &str) -> Error {
     let word: String = String::from_utf8_lossy(field).chars().take(40).collect();
     let what =
         if word.trim().is_empty() { "is empty".into() } else { format!("is `{word}`, not a finite number") };
-    Error::data(place, format!("line {line}, column `{column}` {what}"))
-        .with_hint("fill in or remove such rows; a column of labels is named by `--labels column:NAME`")
+    Error::data(place, format!("line {line}, column {column} {what}")).with_hint(
+        Hint::new("fill in or remove such rows")
+            .also("a column of labels is named by ")
+            .setting_to("labels", "column:NAME"),
+    )
 }
 
 fn ragged(line: u64, n_fields: usize, expected: usize, place: &str) -> Error {

@@ -1,21 +1,15 @@
 //! Tables of results as CSV, `.npy` and Parquet.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float32Array, UInt32Array};
-use arrow::record_batch::RecordBatch;
-use parquet::arrow::ArrowWriter;
 
 use crate::files::write_atomically;
 use crate::{Error, Result};
 
-/// Rows that are turned into columns at a time for Parquet.
-const BLOCK_ROWS: usize = 1 << 14;
-
 /// The formats that results can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputFormat {
     /// NumPy.
     Npy,
@@ -32,7 +26,13 @@ impl OutputFormat {
         match ending.as_str() {
             "npy" => Ok(OutputFormat::Npy),
             "csv" => Ok(OutputFormat::Csv),
-            "parquet" => Ok(OutputFormat::Parquet),
+            "parquet" if cfg!(feature = "parquet") => Ok(OutputFormat::Parquet),
+            "parquet" => {
+                let must = "but this build of pervade cannot write Parquet files";
+                Err(Error::setting("out", path.display(), must).with_hint(
+                    "build it with the feature `parquet`, which is on by default, or write a .csv or .npy file",
+                ))
+            }
             _ => Err(Error::setting("out", path.display(), "must end in .csv, .npy or .parquet")),
         }
     }
@@ -95,10 +95,10 @@ impl Assignments<'_> {
 }
 
 /// What both kinds of result come down to: up to two single columns, then a block of columns.
-struct Columns<'a> {
-    clusters: Option<&'a [u32]>,
-    probability: Option<&'a [f32]>,
-    rows: Option<Rows<'a>>,
+pub(super) struct Columns<'a> {
+    pub(super) clusters: Option<&'a [u32]>,
+    pub(super) probability: Option<&'a [f32]>,
+    pub(super) rows: Option<Rows<'a>>,
 }
 
 impl Columns<'_> {
@@ -113,7 +113,12 @@ impl Columns<'_> {
         match format {
             OutputFormat::Csv => self.write_csv(out, n),
             OutputFormat::Npy => self.write_npy(out, n),
+            #[cfg(feature = "parquet")]
             OutputFormat::Parquet => self.write_parquet(out, n).map_err(io::Error::other),
+            #[cfg(not(feature = "parquet"))]
+            OutputFormat::Parquet => Err(io::Error::other(
+                "this build of pervade, without the feature `parquet`, cannot write Parquet files",
+            )),
         }
     }
 
@@ -121,7 +126,7 @@ impl Columns<'_> {
         self.clusters.map_or_else(|| self.rows.map_or(0, |r| r.n_rows()), <[u32]>::len)
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         names.extend(self.clusters.map(|_| "cluster".to_string()));
         names.extend(self.probability.map(|_| "probability".to_string()));
@@ -136,10 +141,9 @@ impl Columns<'_> {
     }
 
     fn write_csv(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
-        let mut header = csv::Writer::from_writer(&mut *out);
-        header.write_record(self.names())?;
-        header.flush()?;
-        drop(header);
+        let names = self.names();
+        let names: Vec<Cow<'_, str>> = names.iter().map(|name| quoted(name)).collect();
+        writeln!(out, "{}", names.join(","))?;
         for i in 0..n {
             let mut comma = "";
             if let Some(clusters) = self.clusters {
@@ -187,37 +191,12 @@ impl Columns<'_> {
         }
         Ok(())
     }
+}
 
-    fn write_parquet(&self, out: &mut (impl Write + Send), n: usize) -> parquet::errors::Result<()> {
-        let names = self.names();
-        let mut writer: Option<ArrowWriter<_>> = None;
-        let mut out = Some(out);
-        // One block even for no rows: the file then still has its columns.
-        for start in (0..n.max(1)).step_by(BLOCK_ROWS) {
-            let range = start..(start + BLOCK_ROWS).min(n);
-            let mut columns: Vec<ArrayRef> = Vec::new();
-            if let Some(clusters) = self.clusters {
-                columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
-            }
-            if let Some(probability) = self.probability {
-                columns.push(Arc::new(Float32Array::from(probability[range.clone()].to_vec())));
-            }
-            if let Some(rows) = self.rows {
-                let column = |j: usize| range.clone().map(move |i| rows.values[i * rows.n_columns + j]);
-                let of = |j| Arc::new(Float32Array::from_iter_values(column(j))) as ArrayRef;
-                columns.extend((0..rows.n_columns).map(of));
-            }
-            let batch = RecordBatch::try_from_iter(names.iter().zip(columns))?;
-            if writer.is_none() {
-                writer = out.take().map(|out| ArrowWriter::try_new(out, batch.schema(), None)).transpose()?;
-            }
-            if let Some(writer) = &mut writer {
-                writer.write(&batch)?;
-            }
-        }
-        if let Some(writer) = writer {
-            writer.close()?;
-        }
-        Ok(())
+/// A name as CSV has it: in quotes where it would otherwise be cut.
+fn quoted(name: &str) -> Cow<'_, str> {
+    if name.is_empty() || name.contains([',', '"', '\n', '\r']) {
+        return Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")));
     }
+    Cow::Borrowed(name)
 }

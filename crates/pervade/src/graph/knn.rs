@@ -12,6 +12,7 @@ const VECTOR: usize = 16;
 
 /// How to build a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GraphOptions {
     /// Neighbours of each row (fewer where there are not that many other rows).
     pub neighbours: usize,
@@ -23,6 +24,14 @@ pub struct GraphOptions {
 impl Default for GraphOptions {
     fn default() -> Self {
         Self { neighbours: 10, max_rows: 100_000 }
+    }
+}
+
+impl GraphOptions {
+    /// The same options after a change.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 

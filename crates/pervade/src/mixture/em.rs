@@ -22,6 +22,7 @@ const MIN_MASS_ROWS: f64 = 1e-8;
 
 /// How to fit a mixture.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EmOptions {
     /// C
     pub components: usize,
@@ -39,6 +40,14 @@ pub struct EmOptions {
 impl Default for EmOptions {
     fn default() -> Self {
         Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6, least_variance: 0.0 }
+    }
+}
+
+impl EmOptions {
+    /// The same options after a change.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use super::Vade;
 use crate::data::Dataset;
 use crate::memory::{Need, require};
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Names that a message lists.
 const LISTED: usize = 5;
@@ -76,9 +76,12 @@ fn other_names(data: &Dataset, missing: &[&str], unexpected: &[&str]) -> Error {
     }
     let problem = format!("its columns are not those that the model was fitted on ({})", problems.join("; "));
     let hint = if missing.is_empty() {
-        "remove those columns; `--labels column:NAME` leaves a column of labels out"
+        let remove = Hint::new("remove those columns").also("");
+        remove.setting_to("labels", "column:NAME").text(" leaves a column of labels out")
     } else {
-        "give the columns that the model was fitted on, in any order; rows without names (.npy) go by position"
+        Hint::from(
+            "give the columns that the model was fitted on, in any order; rows without names (.npy) go by position",
+        )
     };
     Error::data(data.source(), problem).with_hint(hint)
 }

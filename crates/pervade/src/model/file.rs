@@ -12,7 +12,7 @@ use super::vade::{Metadata, Vade};
 use crate::compute::Likelihood;
 use crate::files::write_atomically;
 use crate::nn::Architecture;
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Name and version of the format. A change that old readers would misread raises the number.
 pub(super) const FORMAT: &str = "pervade-model-1";
@@ -53,9 +53,9 @@ impl Vade {
     /// Reads a model from a file's bytes; `path` is for messages.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let not_ours = |what: String| {
-            Error::model(path.display(), format!("not a pervade model: {what}")).with_hint(
-                "models are written by `pervade fit --out FILE.pervade`; the file may be cut short or damaged",
-            )
+            let hint = Hint::new("models are made by ").command("fit");
+            Error::model(path.display(), format!("not a pervade model: {what}"))
+                .with_hint(hint.also("the file may be cut short or damaged"))
         };
         let damaged = || {
             Error::model(path.display(), "the file is damaged: its checksum does not match its content")

@@ -3,8 +3,8 @@
 
 use super::Vade;
 use crate::compute::Affine;
-use crate::data::Dataset;
-use crate::{Error, Result};
+use crate::data::{Dataset, column_in_words};
+use crate::{Error, Hint, Result};
 
 /// Prepared values up to this are never too large: sums of weights that made them so would be beyond reason.
 const MODEST: f32 = 1e10;
@@ -61,13 +61,16 @@ impl Vade {
         data.row_into(i, &mut row);
         let column = (1..row.len()).fold(0, |most, j| if row[j].abs() > row[most].abs() { j } else { most });
         let names = data.column_names().or(self.column_names());
-        let name = names.map_or_else(|| column.to_string(), |names| format!("`{}`", names[column]));
         let problem = format!(
-            "row {} is beyond what the model can compute; its largest value is {:e} in column {name} (counted from 0)",
+            "row {} is beyond what the model can compute; its largest value is {:e} in column {}",
             data.row_number(i),
-            row[column]
+            row[column],
+            column_in_words(names, column)
         );
-        Error::data(data.source(), problem)
-            .with_hint("correct or remove the row; `pervade score` gives such rows very low values")
+        Error::data(data.source(), problem).with_hint(
+            Hint::new("correct or remove the row")
+                .also("such rows get very low values from ")
+                .command("score"),
+        )
     }
 }

@@ -15,6 +15,7 @@ use crate::{Error, Result};
 
 /// The cluster of each row, and the probability of every cluster.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Assignments {
     /// Most probable cluster of each row, the first of equals.
     pub clusters: Vec<u32>,
@@ -26,6 +27,7 @@ pub struct Assignments {
 
 /// New rows, in the units of the data.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Generated {
     /// The cluster each row was drawn from.
     pub clusters: Vec<u32>,

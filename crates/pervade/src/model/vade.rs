@@ -13,6 +13,7 @@ use crate::record::{RestartRecord, StateScores};
 /// the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Metadata {
     /// The format's name and version.
     pub format: String,
@@ -55,6 +56,7 @@ pub struct Metadata {
 /// A restart in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RestartSummary {
     /// Counted from zero.
     pub restart: usize,

@@ -19,8 +19,9 @@ use crate::graph::Graph;
 use crate::model::seal::{self, Seal};
 use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
 use crate::record::Finished;
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
+#[doc(hidden)]
 pub use super::probe::{check_bytes, probe_data, probe_settings};
 #[doc(hidden)]
 pub use crate::model::reseal;
@@ -35,6 +36,7 @@ const SUMS: &str = "sums";
 
 /// Where checkpoints go, and whether to start from the one that is there.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Checkpoints {
     /// A folder; made when it is not there.
     pub folder: PathBuf,
@@ -64,6 +66,16 @@ struct Header {
 pub(super) type Resumed<D> = (Vec<(Finished, Vec<f32>)>, Option<Pack<D>>);
 
 impl Checkpoints {
+    /// Checkpoints in a folder, from the beginning whatever is there.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), resume: false }
+    }
+
+    /// The same, but continuing from the checkpoint in the folder.
+    pub fn resuming(self) -> Self {
+        Self { resume: true, ..self }
+    }
+
     /// The file of the checkpoint.
     pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)
@@ -154,7 +166,7 @@ pub(super) fn resume_from<D: Device>(
     let (header, tensors) = parse(path, bytes)?;
     let differs = |what: &str| {
         Err(Error::model(path.display(), format!("this checkpoint was made with {what}"))
-            .with_hint("give the same data and flags as before, or leave out `--resume` to start afresh"))
+            .with_hint(start_afresh("give the same data and settings as before, or ")))
     };
     if header.data_checksum != data_checksum {
         return differs("other data");
@@ -185,16 +197,18 @@ pub(super) fn resume_from<D: Device>(
     Ok(((finished, Some(pack)), remark))
 }
 
+/// What to do about a checkpoint that cannot be used, behind other advice.
+fn start_afresh(before: &str) -> Hint {
+    Hint::new(format!("{before}leave out ")).setting("resume").text(" to start afresh")
+}
+
 fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> {
     let broken = |what: String| {
-        Error::model(path.display(), format!("not a whole checkpoint: {what}"))
-            .with_hint("leave out `--resume` to start afresh")
+        Error::model(path.display(), format!("not a whole checkpoint: {what}")).with_hint(start_afresh(""))
     };
     let damaged = || {
         Error::model(path.display(), "the file is damaged: its checksum does not match its content")
-            .with_hint(
-                "leave out `--resume` to start afresh, or resume from an intact copy of the checkpoint",
-            )
+            .with_hint(start_afresh("").text(", or resume from an intact copy of the checkpoint"))
     };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| broken(e.to_string()))?;
     let checksum = match Seal::of(bytes) {
@@ -277,7 +291,7 @@ impl Stored<'_> {
     }
 
     fn broken(&self, what: &str) -> Error {
-        Error::model(self.path.display(), what).with_hint("leave out `--resume` to start afresh")
+        Error::model(self.path.display(), what).with_hint(start_afresh(""))
     }
 
     /// The pack whose names have the prefix; its state has been checked.

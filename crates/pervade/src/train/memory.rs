@@ -1,6 +1,5 @@
 //! The memory that training needs, estimated before anything is allocated.
 
-use crate::Result;
 use crate::compute::Device;
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
@@ -8,6 +7,7 @@ use crate::infer::{pass_len, widths};
 use crate::memory::{Need, product, require};
 use crate::mixture::bytes_needed;
 use crate::nn::Architecture;
+use crate::{Hint, Result};
 
 /// Bytes of a single-precision number.
 const SINGLE: usize = size_of::<f32>();
@@ -47,16 +47,19 @@ pub fn require_memory<D: Device>(
 }
 
 /// What to lower.
-fn hint(largest: &str) -> &'static str {
+fn hint(largest: &str) -> Hint {
+    let lower = |name| Hint::new("lower ").setting(name);
     match largest {
-        ACTIVATIONS => "lower `--batch`, `--samples` or `--hidden`",
-        LATENTS => "lower `--latents`, or give fewer rows",
-        GRAPH => "lower `--neighbours` or `--graph-rows`",
-        MIXTURE => "lower `--components` or `--latents`",
+        ACTIVATIONS => lower("batch").text(", ").setting("samples").text(" or ").setting("hidden"),
+        LATENTS => lower("latents").text(", or give fewer rows"),
+        GRAPH => lower("neighbours").text(" or ").setting("graph_rows"),
+        MIXTURE => lower("components").text(" or ").setting("latents"),
         CHECKPOINT => {
-            "lower `--hidden`, give a table with fewer columns, or do without checkpoints (`--checkpoint none`)"
+            let lower =
+                lower("hidden").text(", give a table with fewer columns, or do without checkpoints (");
+            lower.setting_to("checkpoint", "none").text(")")
         }
-        _ => "lower `--hidden`, or give a table with fewer columns",
+        _ => lower("hidden").text(", or give a table with fewer columns"),
     }
 }
 
@@ -152,7 +155,7 @@ mod tests {
             crate::fit(&data, &settings.check(&data).unwrap(), &Cpu::new(), &mut crate::train::Silent, None);
         let refused = refused.unwrap_err();
         assert!(matches!(refused, crate::Error::Memory { .. }), "{refused}");
-        assert!(refused.hint().unwrap().contains("lower `--hidden`"));
+        assert!(refused.hint().unwrap().to_string().contains("lower `hidden`"));
     }
 
     #[test]

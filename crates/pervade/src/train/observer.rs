@@ -33,6 +33,7 @@ impl Stage {
 
 /// Something that happened. Restarts are counted from zero.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A stage begins; `epochs` of `steps` steps each (zero where there are none).
     StageStarted {
@@ -133,6 +134,7 @@ impl Event<'_> {
 
 /// What the listener wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Control {
     /// Go on.
     Continue,

@@ -95,18 +95,18 @@ pub(crate) fn same_on_any_number_of_threads<T: PartialEq + std::fmt::Debug + Sen
 
 /// The recipe with networks and epochs that take milliseconds.
 pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
-    Settings {
-        latents: 4,
-        hidden: vec![16, 16],
-        pretrain_epochs: Some(6),
-        layer_epochs: 1,
-        mixture_starts: 1,
-        pretrain_batch: 64,
-        pretrain_learning_rate: 1e-2, // few steps must do
-        epochs: Some(3),
-        batch: 50,
-        ..Settings::recipe(recipe, clusters)
-    }
+    Settings::recipe(recipe, clusters).with(|s| {
+        s.latents = 4;
+        s.hidden = vec![16, 16];
+        s.pretrain_epochs = Some(6);
+        s.layer_epochs = 1;
+        s.mixture_starts = 1;
+        s.pretrain_batch = 64;
+        s.pretrain_learning_rate = 1e-2;
+        // few steps must do
+        s.epochs = Some(3);
+        s.batch = 50;
+    })
 }
 
 /// Fits on the best instructions of this machine, without a listener.

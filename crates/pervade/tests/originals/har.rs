@@ -69,8 +69,8 @@ fn rows_that_do_not_fit_are_named() {
         ("1 2 3\n4 5 6\n7 8 9\n", "the rows have 3 columns, those of `train/X_train.txt` have 4"),
         ("1 2 3 4\n1 2 3\n", "line 2 has 3 fields, expected 4 as in the first line"),
         ("1 2 3 4\n1 2 3 4 5\n", "line 2 has 5 fields, expected 4 as in the first line"),
-        ("1 2 3 4\n1 2 x 4\n", "line 2, column `2` is `x`, not a finite number"),
-        ("1 2 3 nan\n", "line 1, column `3` is `nan`, not a finite number"),
+        ("1 2 3 4\n1 2 x 4\n", "line 2, column 3 is `x`, not a finite number"),
+        ("1 2 3 nan\n", "line 1, column 4 is `nan`, not a finite number"),
         ("1 2 three 4\n1 2 3 4\n", "line 1 has `three`, which is no number"),
         ("", "the table is empty: 0 rows x 0 columns"),
     ] {

@@ -131,7 +131,7 @@ fn labels_out_of_range_and_wrong_kinds_are_named() {
         fs::write(folder.path().join("train_y.bin"), labels).unwrap();
         assert_eq!(
             problem(folder.path()),
-            format!("`train_y.bin`: the label of picture 2 (counted from 0) is {wrong}, must be 1 to 10")
+            format!("`train_y.bin`: the label of picture 3 is {wrong}, must be 1 to 10")
         );
     }
     let (text, _) = refusal(&folder.path().join("test_y.bin.gz"), folder.path(), None);

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         .maybe_output("--out", args.out.as_deref(), kind)
         .claim(console)?;
     let device = common.open_device(console)?;
-    let table = args.read.read(&args.data)?;
+    let table = args.read.read(&args.data, console)?;
     if k < 2 || k > table.data.n_rows() {
         let must = format!("must be between 2 and {}, the number of rows", table.data.n_rows());
         return Err(Error::setting("clusters", k, must));

@@ -167,11 +167,8 @@ fn page(checks: &[Check]) -> String {
 fn one_thread_or_many(device: &Cpu, threads: usize) -> Result<Check> {
     let silent = Console { json: false, quiet: true };
     let bytes = |threads: usize| {
-        let pool =
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| Error::Device {
-                problem: format!("{threads} threads could not be started: {e}"),
-                hint: String::new(),
-            })?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|e| Error::device(format!("{threads} threads could not be started: {e}")))?;
         pool.install(|| fit_table(&planted()?, tiny(), device, &silent)?.0.model.to_bytes())
     };
     let differs = bytes(1)? != bytes(threads)?;
@@ -180,15 +177,14 @@ fn one_thread_or_many(device: &Cpu, threads: usize) -> Result<Check> {
 }
 
 fn tiny() -> Settings {
-    Settings {
-        hidden: vec![32, 48],
-        latents: 4,
-        components: Some(12),
-        pretrain_batch: 32,
-        pretrain_epochs: Some(5),
-        epochs: Some(2),
-        ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3))
-    }
+    Settings::recipe(Recipe::Robust, Clusters::Fixed(3)).with(|s| {
+        s.hidden = vec![32, 48];
+        s.latents = 4;
+        s.components = Some(12);
+        s.pretrain_batch = 32;
+        s.pretrain_epochs = Some(5);
+        s.epochs = Some(2);
+    })
 }
 
 /// Three groups of rows.
@@ -199,7 +195,7 @@ fn planted() -> Result<Table> {
         let (row, column) = (i / d, i % d);
         *x = 0.15 * *x + if column % 3 == row % 3 { 0.8 } else { 0.2 };
     }
-    Ok(Table { data: Dataset::from_rows(n, d, values)?, labels: None })
+    Ok(Table::new(Dataset::from_rows(n, d, values)?, None))
 }
 
 /// Billions of operations a second in the product of a training step's largest layer.

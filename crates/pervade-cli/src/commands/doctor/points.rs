@@ -141,8 +141,12 @@ pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (latents, key, cpu) = (latents(n, j), Key::new(7, Stream::Mixture, 0), Cpu::new());
     let ours = kmeans(device, &latents, j, c, key, 0)?;
     let theirs = kmeans(&cpu, &latents, j, c, key, 0)?;
-    let options =
-        EmOptions { components: c, restarts: 2, max_iterations: 40, tolerance: 1e-7, ..EmOptions::default() };
+    let options = EmOptions::default().with(|o| {
+        o.components = c;
+        o.restarts = 2;
+        o.max_iterations = 40;
+        o.tolerance = 1e-7;
+    });
     let our_fit = fit(device, &latents, j, &options, key)?;
     let their_fit = fit(&cpu, &latents, j, &options, key)?;
     let graph = GraphOptions::default();

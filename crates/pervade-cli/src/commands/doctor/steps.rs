@@ -31,7 +31,7 @@ impl First {
 fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
     let mut pack = Pack::new(run, restarts.clone())?;
     let mut joint = JointStep::new(run, restarts.clone())?;
-    let (settings, batch) = (&run.settings.settings, run.settings.batch);
+    let (settings, batch) = (run.settings.settings(), run.settings.batch());
     let rates = [settings.learning_rate, settings.mixture_learning_rate];
     let n_steps = run.data.n_rows() / batch;
     let (mut losses, mut step) = (Vec::new(), 0);
@@ -64,7 +64,12 @@ fn single(values: &[f64]) -> Vec<f32> {
 /// take other ways then.
 fn pretraining_side_by_side<D: RivalDevice>(device: &D, data: &Dataset, tolerance: f64) -> Result<Check> {
     let recipe = Settings::recipe(Recipe::Paper, Clusters::Fixed(10));
-    let settings = Settings { restarts: 6, pretrain_epochs: Some(2), ..recipe }.check(data)?;
+    let settings = recipe
+        .with(|s| {
+            s.restarts = 6;
+            s.pretrain_epochs = Some(2);
+        })
+        .check(data)?;
     let run = Run::new(device, data, &settings)?;
     let (together, alone) = (pretrained(&run, 0..6)?, pretrained(&run, 5..6)?);
     let what = "first epochs of pretraining, one restart of six against it alone";
@@ -80,8 +85,7 @@ pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let tolerance = device.product_error().max(1e-4);
     let mut checks = Vec::new();
     for (recipe, name) in [(Recipe::Robust, "robust"), (Recipe::Paper, "paper")] {
-        let settings =
-            Settings { restarts: 4, ..Settings::recipe(recipe, Clusters::Fixed(10)) }.check(&data)?;
+        let settings = Settings::recipe(recipe, Clusters::Fixed(10)).with(|s| s.restarts = 4).check(&data)?;
         let (run, on_cpu) = (Run::new(device, &data, &settings)?, Cpu::new());
         let together = first_steps(&run, 0..4, 1)?;
         let last = first_steps(&run, 3..4, 1)?.losses_of(0);

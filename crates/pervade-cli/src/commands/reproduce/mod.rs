@@ -15,16 +15,17 @@ use pervade::compute::AnyDevice;
 use pervade::data::OutputFormat;
 use pervade::{Error, Result, on_device};
 use pervade_rivals::RivalDevice;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use self::figures::{Figure, Studio};
 use self::rows::{DataSet, Rows, Which};
 use self::tables::PaperTable;
-use self::work::{labels_of, list, run_table};
+use self::work::{Failed, labels_of, list, run_table};
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Claim, Files, Kind};
-use crate::{Outcome, interrupt};
+use crate::{Outcome, interrupt, words};
 
 /// Reproduce the tables and figures of the VaDE paper, with a record of every run
 #[derive(Args)]
@@ -36,7 +37,7 @@ use crate::{Outcome, interrupt};
 
 DIR holds mnist/ (the four original files), har/har.npz, reuters10k/x.npz and y.npy, \
 cifar10-resnet50/features.npz; a data set that is not there is left out, and its lines say so. The rows of the \
-paper are files of the program (`repro/rows` in its source); --rows gives it others. Every seed that is done stands \
+paper are files of the program (`crates/pervade-cli/rows` in its source); --rows gives it others. Every seed that is done stands \
 in `OUT/records`, and is not run again. Labels only score. `vade` is what `pervade fit` does by itself, `vade-paper` the \
 paper's recipe; their seeds are restarts of one fit, trained side by side on a GPU.")]
 pub(crate) struct ReproduceArgs {
@@ -176,20 +177,32 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
     let _claim = args.claim(&tables, common, console)?;
     let device = common.open_device(console)?;
     let _polled = interrupt::poll();
-    let mut done = Vec::new();
-    let failed = make_tables(args, tables, &device, console, &mut done);
-    let failed = match failed {
+    let mut made = Made::default();
+    let ran = make_tables(args, tables, &device, console, &mut made);
+    let ran = match ran {
         Err(error @ Error::Interrupted { .. }) => Err(error),
-        failed => failed.and(make_figures(args, &figure_rows.1, &device, console, &mut done)),
+        ran => ran.and(make_figures(args, &figure_rows.1, &device, console, &mut made)),
     };
-    if matches!(failed, Err(Error::Interrupted { .. })) {
+    if matches!(ran, Err(Error::Interrupted { .. })) {
         console.say("every seed that was done is in the records; the same command goes on from there");
     }
-    failed?;
+    made.failed.iter().for_each(|failed| Console::always(&format!("failed: {}", failed.words())));
+    ran?;
     if console.json {
-        console.result(&json!({"made": done}), "")?;
+        console.result(&made, "")?;
     }
-    Ok(Outcome::Done)
+    Ok(match made.failed.len() {
+        0 => Outcome::Done,
+        n => Outcome::CheckFailed(format!("{} could not be reproduced", words::counted(n, "row"))),
+    })
+}
+
+/// What a command leaves: tables and figures, and the rows whose method failed.
+#[derive(Default, Serialize)]
+struct Made {
+    made: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<Failed>,
 }
 
 /// All tables; the first error, once all that could be made was made.
@@ -198,14 +211,17 @@ fn make_tables(
     tables: Vec<(Which, Rows)>,
     device: &AnyDevice,
     console: &Console,
-    done: &mut Vec<Value>,
+    made: &mut Made,
 ) -> Result<()> {
     let mut failed = Ok(());
     for (which, rows) in tables {
         let ran = match args.folder() {
             Some(folder) => {
                 let name = device.name();
-                on_device!(device, device => run_table(args, which, &rows, folder, device, &name, console))
+                let failed = &mut made.failed;
+                on_device!(device, device => {
+                    run_table(args, which, &rows, folder, device, &name, failed, console)
+                })
             }
             None => Ok(()),
         };
@@ -221,7 +237,7 @@ fn make_tables(
             console.result(&Value::Null, table.markdown().trim_end())?;
         }
         console.say(&format!("wrote {}", files.join(" and ")));
-        done.push(json!({"made": which.name(), "files": files}));
+        made.made.push(json!({"made": which.name(), "files": files}));
         failed = failed.and(ran);
         if matches!(failed, Err(Error::Interrupted { .. })) {
             break;
@@ -236,13 +252,13 @@ fn make_figures(
     rows: &Rows,
     device: &AnyDevice,
     console: &Console,
-    done: &mut Vec<Value>,
+    made: &mut Made,
 ) -> Result<()> {
     let figures = What::figures(&args.what);
     if figures.is_empty() {
         return Ok(());
     }
-    let made = match args.folder() {
+    let filled = match args.folder() {
         Some(folder) => {
             let name = device.name();
             on_device!(device, device => fill_records(args, rows, folder, (device, name), &figures, console))
@@ -254,11 +270,11 @@ fn make_figures(
         if let Some(files) = figures::draw(figure, rows, &args.out)? {
             let entry = figures::made(figure, &files);
             console.say(&format!("wrote {} and {}", files[0].display(), files[1].display()));
-            done.push(entry);
+            made.made.push(entry);
             drawn += 1;
         }
     }
-    made?;
+    filled?;
     if drawn == 0 {
         let problem = "there are no figures' records here";
         return Err(
@@ -282,7 +298,7 @@ fn fill_records<D: RivalDevice>(
         return Err(Error::data(path.display(), "there is no such file or folder")
             .with_hint("`--data` is the folder that holds the data sets"));
     }
-    let table = set.read(folder)?;
+    let table = set.read(folder, console)?;
     let how = (args.seeds, args.again, args.out.as_path());
     let mut studio = Studio::new(set, rows, &table, &args.quick, how, device, console)?;
     let mut failed = Ok(());

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::ReadArgs;
+use crate::console::Console;
 
 /// A file of rows: data sets, and what is to be run on them.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -83,14 +84,14 @@ impl Which {
     /// Its rows as the program carries them.
     fn embedded(self) -> &'static str {
         match self {
-            Which::Table1 => include_str!("../../../../../repro/rows/table1.toml"),
-            Which::Table2 => include_str!("../../../../../repro/rows/table2.toml"),
-            Which::Table3 => include_str!("../../../../../repro/rows/table3.toml"),
+            Which::Table1 => include_str!("../../../rows/table1.toml"),
+            Which::Table2 => include_str!("../../../rows/table2.toml"),
+            Which::Table3 => include_str!("../../../rows/table3.toml"),
         }
     }
 }
 
-const DATA: &str = include_str!("../../../../../repro/rows/data.toml");
+const DATA: &str = include_str!("../../../rows/data.toml");
 
 impl Rows {
     /// The rows of a table: those of `file`, or the paper's.
@@ -189,10 +190,10 @@ impl DataSet {
     }
 
     /// Rows and labels.
-    pub(super) fn read(&self, folder: &Path) -> Result<Table> {
+    pub(super) fn read(&self, folder: &Path, console: &Console) -> Result<Table> {
         let file = self.label_file.as_ref().map(|file| folder.join(file).display().to_string());
         let labels = file.or_else(|| self.labels.clone());
-        ReadArgs::new(labels, self.image.clone()).read(&folder.join(&self.path))
+        ReadArgs::new(labels, self.image.clone()).read(&folder.join(&self.path), console)
     }
 
     /// What tables call it, with the paper's name where it only stands for that.

@@ -157,7 +157,7 @@ impl<D: RivalDevice> Working<'_, D> {
         let missing = self.record.missing(seeds);
         match how {
             How::Vade(settings) => {
-                let settings = Settings { restarts: seeds, ..(**settings).clone() };
+                let settings = (**settings).clone().with(|s| s.restarts = seeds);
                 let checked = settings.check(self.measure.data())?;
                 for restarts in missing.chunk_by(|a, b| a + 1 == *b) {
                     self.restarts(&checked, restarts[0] as usize..restarts[restarts.len() - 1] as usize + 1)?;

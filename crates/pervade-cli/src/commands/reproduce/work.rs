@@ -6,6 +6,7 @@ use std::time::Instant;
 use pervade::data::{Dataset, Labels, Table};
 use pervade::{Error, Result};
 use pervade_rivals::RivalDevice;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::ReproduceArgs;
@@ -16,7 +17,24 @@ use super::runs::{How, Measure, Scores, Working};
 use crate::console::Console;
 use crate::{Outcome, words};
 
-/// All selected rows of a table, a data set after the other, each read once.
+/// A row whose method failed on its data.
+#[derive(Serialize)]
+pub(super) struct Failed {
+    table: &'static str,
+    data: String,
+    method: String,
+    error: String,
+}
+
+impl Failed {
+    /// `gmm on mnist (table2): ...`.
+    pub(super) fn words(&self) -> String {
+        format!("{} on {} ({}): {}", self.method, self.data, self.table, self.error)
+    }
+}
+
+/// All selected rows of a table, a data set after the other, each read once; rows that fail are added to `failed`, and the
+/// others go on.
 pub(super) fn run_table<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
@@ -24,6 +42,7 @@ pub(super) fn run_table<D: RivalDevice>(
     folder: &Path,
     device: &D,
     device_name: &str,
+    failed: &mut Vec<Failed>,
     console: &Console,
 ) -> Result<()> {
     let selected = rows.selected(&args.only);
@@ -41,10 +60,16 @@ pub(super) fn run_table<D: RivalDevice>(
             continue;
         }
         found_any = true;
-        let table = set.read(folder)?;
+        let table = set.read(folder, console)?;
         for row in rows {
             match run_row(args, which, row, set, &table, device, device_name, console) {
-                Ok(()) => {}
+                Ok(None) => {}
+                Ok(Some(error)) => failed.push(Failed {
+                    table: which.name(),
+                    data: row.data.clone(),
+                    method: row.method.clone(),
+                    error: error.to_string(),
+                }),
                 Err(error @ Error::Interrupted { .. }) => return Err(error),
                 Err(error) => {
                     console.say(&format!("{} on {}: {error}", row.method, row.data));
@@ -64,7 +89,7 @@ pub(super) fn run_table<D: RivalDevice>(
     }
 }
 
-/// One row; what its method fails with is kept in its record, what cannot be begun is an error.
+/// One row; what its method fails with is kept in its record and returned, what cannot be begun is an error.
 fn run_row<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
@@ -74,12 +99,13 @@ fn run_row<D: RivalDevice>(
     device: &D,
     device_name: &str,
     console: &Console,
-) -> Result<()> {
+) -> Result<Option<Error>> {
     let path = Record::place(&args.out, which, row);
     let earlier = if args.again { None } else { Record::load(&path)? };
     if which == Which::Table1 {
         let runs = vec![statistics(table, device_name)?];
-        return new_record(args, which, row, &table.data, Map::new(), runs).save(&path);
+        new_record(args, which, row, &table.data, Map::new(), runs).save(&path)?;
+        return Ok(None);
     }
     let overrides = args.quick.settings();
     let how = How::<D>::of(row, set.clusters, &overrides)?;
@@ -92,7 +118,7 @@ fn run_row<D: RivalDevice>(
     let told = format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
     if missing == 0 {
         console.say(&format!("{told}: {} in the record already", words::counted(seeds, "seed")));
-        return Ok(());
+        return Ok(None);
     }
     console.say(&format!("{told}: {} to run", words::counted(missing, "seed")));
     let device_name = device_name.to_string();
@@ -102,9 +128,10 @@ fn run_row<D: RivalDevice>(
         Err(error) if !matches!(error, Error::Interrupted { .. }) => {
             console.say(&format!("{} on {}: failed: {error}", row.method, row.data));
             work.record.problem = Some(error.to_string());
-            work.record.save(&work.path)
+            work.record.save(&work.path)?;
+            Ok(Some(error))
         }
-        other => other,
+        other => other.map(|()| None),
     }
 }
 

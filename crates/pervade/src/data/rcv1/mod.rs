@@ -75,7 +75,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     let labels = if wanted { Some(Labels::from_text(&topics.roots_of(&ids), &place)?) } else { None };
     let n_columns = terms.len();
     let data = Dataset::named(ids.len(), n_columns, Values::Csr(csr), place, Some(terms))?;
-    Ok(Table { data, labels })
+    Ok(Table::new(data, labels))
 }
 
 /// Sends a visitor through every part; the parts side by side, what they found in their order.

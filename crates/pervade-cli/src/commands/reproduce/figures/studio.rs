@@ -130,7 +130,7 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
     fn settings(&self, method: &str, clusters: usize) -> Result<Settings> {
         let row = self.row(method)?;
         match How::<D>::of(row, clusters, &self.quick.settings())? {
-            How::Vade(settings) => Ok(Settings { restarts: self.seeds.unwrap_or(row.seeds), ..*settings }),
+            How::Vade(settings) => Ok((*settings).with(|s| s.restarts = self.seeds.unwrap_or(row.seeds))),
             How::Rival(_) => {
                 Err(Error::data("rows", format!("the row `{}:{method}` has no recipe", self.set.name)))
             }

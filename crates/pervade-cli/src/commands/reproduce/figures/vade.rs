@@ -52,9 +52,9 @@ impl VadeFit {
         let mut fit = watch.fit;
         let score = |model: &Vade| {
             let record = &model.metadata().record;
-            let score = match checked.settings.choose {
+            let score = match checked.settings().choose {
                 Choice::Elbo => record.elbo(),
-                Choice::Modularity => record.kept_state().map(|state| state.modularity),
+                _ => record.kept_state().map(|state| state.modularity),
             };
             score.unwrap_or(f64::NEG_INFINITY)
         };
@@ -87,7 +87,7 @@ impl<D: RivalDevice> Watch<D> for Watching<'_> {
         for (clusters, restart) in clusters(run, pack)?.iter().zip(restarts.clone()) {
             self.fit.accuracy[restart].push(LabelScores::new(clusters, self.labels)?.accuracy);
         }
-        if !DRAWN_EPOCHS.contains(&epoch) && epoch != self.checked.epochs {
+        if !DRAWN_EPOCHS.contains(&epoch) && epoch != self.checked.epochs() {
             return Ok(());
         }
         let j = run.architecture.n_latents();

@@ -1,0 +1,254 @@
+//! What settings must fulfil, alone and against the data, and what is decided from the data where they leave it open.
+
+use super::{Clusters, LikelihoodKind, PRETRAIN_STEPS, Settings};
+use crate::compute::Likelihood;
+use crate::data::{Dataset, Preparation, PrepareKind, require_columns};
+use crate::{Error, Hint, Result};
+
+/// Settings that fit the data, nothing left open. Only these reach training, and only [`Settings::check`] makes them.
+///
+/// ```compile_fail
+/// # let data = pervade::Dataset::from_rows(4, 1, vec![1.0, 2.0, 3.0, 4.0])?;
+/// let mut checked = pervade::Settings::recipe(pervade::Recipe::Robust, 2).check(&data)?;
+/// checked.n_components = 1; // private
+/// # Ok::<(), pervade::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CheckedSettings {
+    pub(crate) settings: Settings,
+    pub(crate) n_clusters: Option<usize>,
+    pub(crate) n_components: usize,
+    pub(crate) preparation: Preparation,
+    pub(crate) likelihood: Likelihood,
+    pub(crate) pretrain_epochs: usize,
+    pub(crate) epochs: usize,
+    pub(crate) decay_every: usize,
+    pub(crate) batch: usize,
+    pub(crate) pretrain_batch: usize,
+}
+
+impl CheckedSettings {
+    /// The settings as given.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// K, or none for `auto`.
+    pub fn n_clusters(&self) -> Option<usize> {
+        self.n_clusters
+    }
+
+    /// C.
+    pub fn n_components(&self) -> usize {
+        self.n_components
+    }
+
+    /// The preparation, fitted to the data.
+    pub fn preparation(&self) -> &Preparation {
+        &self.preparation
+    }
+
+    /// p(x|z); a variance that was left open is estimated after pretraining.
+    pub fn likelihood(&self) -> Likelihood {
+        self.likelihood
+    }
+
+    /// Epochs of pretraining.
+    pub fn pretrain_epochs(&self) -> usize {
+        self.pretrain_epochs
+    }
+
+    /// Epochs of joint training.
+    pub fn epochs(&self) -> usize {
+        self.epochs
+    }
+
+    /// Epochs between decays of the learning rates.
+    pub fn decay_every(&self) -> usize {
+        self.decay_every
+    }
+
+    /// Rows per step of joint training.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Rows per step of pretraining.
+    pub fn pretrain_batch(&self) -> usize {
+        self.pretrain_batch
+    }
+}
+
+impl Settings {
+    /// Checks every value, alone and against the data, and fills in what was left open.
+    pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
+        data.unless_changed(self.check_against(data))
+    }
+
+    fn check_against(self, data: &Dataset) -> Result<CheckedSettings> {
+        self.check_ranges()?;
+        require_columns(data)?;
+        let n = data.n_rows();
+        let n_clusters = self.check_clusters(n)?;
+        let n_components = self.check_components(n, n_clusters)?;
+        let (low, high) = data.range();
+        if low == high {
+            return Err(Error::data(
+                data.source(),
+                format!("every value is {low}: there is nothing to cluster"),
+            )
+            .with_hint("check that the right array or columns were read"));
+        }
+        let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
+        let preparation = Preparation::fit(kind, data)?;
+        let likelihood = self.check_likelihood(data, &preparation)?;
+        let steps = |batch: usize| (n / batch.min(n)).max(1);
+        let pretrain_epochs = self
+            .pretrain_epochs
+            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 200));
+        let epochs = self.epochs.unwrap_or(JOINT_EPOCHS);
+        Ok(CheckedSettings {
+            batch: self.batch.min(n),
+            pretrain_batch: self.pretrain_batch.min(n),
+            n_clusters,
+            n_components,
+            preparation,
+            likelihood,
+            pretrain_epochs,
+            epochs,
+            decay_every: self.decay_every.unwrap_or((epochs / 10).max(1)),
+            settings: self,
+        })
+    }
+
+    pub(crate) fn check_ranges(&self) -> Result<()> {
+        at_least("samples", self.samples, 1)?;
+        at_least("latents", self.latents, 1)?;
+        at_least("hidden (number of layers)", self.hidden.len(), 1)?;
+        self.hidden.iter().try_for_each(|&width| at_least("hidden", width, 1))?;
+        at_least("pretrain-batch", self.pretrain_batch, 1)?;
+        at_least("batch", self.batch, 1)?;
+        at_least("mixture-starts", self.mixture_starts, 1)?;
+        at_least("neighbours", self.neighbours, 1)?;
+        at_least("graph-rows", self.graph_rows, 2)?;
+        at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
+        at_least("restarts", self.restarts, 1)?;
+        at_least("starts", self.starts, 1)?;
+        within("dropout", self.dropout, 0.0, 0.95)?;
+        within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
+        within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;
+        within("mixture-learning-rate", self.mixture_learning_rate, 0.0, 1.0)?;
+        within("decay", self.decay, f32::MIN_POSITIVE, 1.0)?;
+        within("learning-rate-floor", self.learning_rate_floor, 0.0, 1.0)?;
+        within("epsilon", self.epsilon, 1e-12, 1.0)?;
+        self.noise_variance.map_or(Ok(()), |v| within("noise-variance", v, 1e-8, 1e8))?;
+        const MOST: usize = 1 << 16;
+        let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
+        if widest > MOST {
+            return Err(Error::setting(
+                "hidden, latents or samples",
+                widest,
+                format!("must be at most {MOST}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_clusters(&self, n: usize) -> Result<Option<usize>> {
+        match self.clusters {
+            Clusters::Auto if n < 3 => {
+                Err(Error::setting("clusters", "auto", format!("but there are only {n} rows")))
+            }
+            Clusters::Auto => Ok(None),
+            Clusters::Fixed(k) => {
+                at_least("clusters", k, 1)?;
+                if k > n {
+                    let must = format!("but the data have only {n} rows");
+                    return Err(Error::setting("clusters", k, must).with_hint("ask for fewer clusters"));
+                }
+                Ok(Some(k))
+            }
+        }
+    }
+
+    fn check_components(&self, n: usize, n_clusters: Option<usize>) -> Result<usize> {
+        let fewest = n_clusters.unwrap_or(2);
+        if let Some(c) = self.components {
+            at_least("components", c, fewest)?;
+            if c > n {
+                return Err(Error::setting("components", c, format!("but the data have only {n} rows")));
+            }
+            return Ok(c);
+        }
+        let wanted = n_clusters.map_or(AUTO_COMPONENTS, |k| COMPONENTS_A_CLUSTER * k);
+        Ok(wanted.min(n / ROWS_A_COMPONENT).max(fewest).min(n))
+    }
+
+    fn check_likelihood(&self, data: &Dataset, preparation: &Preparation) -> Result<Likelihood> {
+        let (low, high) = preparation.prepared_range(data);
+        let unit = low >= 0.0 && high <= 1.0;
+        match self.likelihood {
+            LikelihoodKind::Auto | LikelihoodKind::Bernoulli if unit => Ok(Likelihood::Bernoulli),
+            LikelihoodKind::Bernoulli => Err(Error::setting(
+                "likelihood",
+                "bernoulli",
+                format!("but the prepared data reach from {low} to {high}, outside [0, 1]"),
+            )
+            .with_hint(
+                Hint::new("use ")
+                    .setting_to("prepare", "unit")
+                    .text(", or ")
+                    .setting_to("likelihood", "gaussian-fixed"),
+            )),
+            LikelihoodKind::Gaussian => Ok(Likelihood::Gaussian),
+            LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
+                Ok(Likelihood::GaussianFixed { variance: self.noise_variance.unwrap_or(NOISE_VARIANCE) })
+            }
+        }
+    }
+}
+
+/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
+const NOISE_VARIANCE: f32 = 0.5;
+/// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
+const COMPONENTS_A_CLUSTER: usize = 15;
+/// Components when the number of clusters is not known.
+const AUTO_COMPONENTS: usize = 150;
+/// A component is not worth fitting to fewer rows than this.
+const ROWS_A_COMPONENT: usize = 20;
+/// Epochs of joint training: on MNIST most of what it gains, in the time that two cores have.
+const JOINT_EPOCHS: usize = 40;
+/// Columns are on one scale when the most spread one is at most this much wider than the average.
+const ONE_SCALE_RATIO: f64 = 10.0;
+/// Spreads that the networks' start values suit.
+const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
+
+/// Small whole numbers (grey levels, bytes) go to [0, 1]; tables whose columns are already on one familiar scale
+/// (noughts and ones, for one) stay as they are, because the size of a column then means something; everything
+/// else is standardised.
+fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
+    if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
+        return PrepareKind::UnitRange;
+    }
+    let spreads = data.column_spreads();
+    let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
+    let widest = spreads.iter().copied().fold(0.0, f64::max);
+    let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
+    if familiar { PrepareKind::None } else { PrepareKind::Standardise }
+}
+
+fn at_least(name: &str, value: usize, least: usize) -> Result<()> {
+    if value < least {
+        return Err(Error::setting(name, value, format!("must be at least {least}")));
+    }
+    Ok(())
+}
+
+fn within(name: &str, value: f32, low: f32, high: f32) -> Result<()> {
+    // Written so that NaN fails.
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    let low = if low == f32::MIN_POSITIVE { "above 0".to_string() } else { format!("at least {low}") };
+    Err(Error::setting(name, value, format!("must be {low} and at most {high}")))
+}

@@ -1,0 +1,20 @@
+//! What a method on the same networks and devices is made of, and what the command needs around a run. The crate
+//! `pervade-rivals` is written with it. It changes whenever VaDE's own code does: depend on an exact version.
+//!
+//! A [`Run`] is what stays the same in a training (device, rows, settings, networks), a [`Pack`] what changes: the
+//! parameters of restarts that are trained side by side, and their [`State`]. A [`Tape`] holds the activations between a
+//! forward and a backward pass.
+
+#[doc(inline)]
+pub use crate::infer::{Pass, decoded, outputs};
+#[doc(inline)]
+pub use crate::nn::{Architecture, BatchNorm, Convolution, Normed, Tape, TransposedConvolution};
+#[doc(inline)]
+pub use crate::record::Finished;
+#[doc(inline)]
+pub use crate::train::{
+    Best, JointStep, Pack, Run, Save, StartGroups, State, clusters, for_each_block, heads, latents,
+    maximise_elbo, pretrain, require_memory, run_steps, start_mixture, start_to_try, train, try_start,
+};
+#[doc(inline)]
+pub use crate::{files, memory, seed};
