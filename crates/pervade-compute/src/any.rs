@@ -1,6 +1,24 @@
 //! The device that a user asked for by name.
 
-use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result};
+use crate::{Cpu, Cuda, Error, Memory, Result};
+
+/// How the factors of a matrix product are rounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Single precision, from three products of split factors.
+    #[default]
+    Fp32,
+    /// One product of factors rounded to TF32 (10 bits): faster, and coarser.
+    Tf32,
+}
+
+/// Stores compiled kernels from one run to the next. What another user could have written must not be loaded.
+pub trait KernelCache {
+    /// The file of this name, if it is there and can be trusted.
+    fn load(&self, name: &str) -> Option<Vec<u8>>;
+    /// Stores the file. A failure costs time at the next start, nothing else.
+    fn store(&self, name: &str, bytes: &[u8]);
+}
 
 /// One of the kinds that this program can compute on; [`crate::on_device!`] gives the device itself.
 #[derive(Debug)]

@@ -25,14 +25,14 @@ pub mod random;
 mod tick;
 mod wide;
 
-pub use any::AnyDevice;
+pub use any::{AnyDevice, KernelCache, Precision};
 pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
-pub use cuda::{Cuda, KernelCache, Precision};
+pub use cuda::Cuda;
 pub use error::{Advice, Error, Result};
 #[cfg(not(feature = "cuda"))]
-pub use no_cuda::{Cuda, KernelCache, Precision};
+pub use no_cuda::Cuda;
 pub use ops::*;
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
 pub use tick::{AdamStep, MOST_STEPS, Tick, Ticks};

@@ -1,16 +1,6 @@
 //! Stands in for CUDA in a build without it: opening a device says so.
 
-use crate::{Advice, Error, Result};
-
-/// How the factors of a matrix product are rounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Single precision.
-    #[default]
-    Fp32,
-    /// Rounded to TF32.
-    Tf32,
-}
+use crate::{Advice, Error, KernelCache, Precision, Result};
 
 /// A CUDA device, of which this build has none.
 #[derive(Debug)]
@@ -29,12 +19,4 @@ impl Cuda {
     pub fn is_present() -> bool {
         false
     }
-}
-
-/// Stores compiled kernels from one run to the next.
-pub trait KernelCache {
-    /// The file of this name, if it is there and can be trusted.
-    fn load(&self, name: &str) -> Option<Vec<u8>>;
-    /// Stores the file.
-    fn store(&self, name: &str, bytes: &[u8]);
 }

@@ -2,7 +2,7 @@
 
 use super::driver::{Arg, Kernel, Launch};
 use super::{Cuda, CudaBuffer, M, blocks, one_thread_each};
-use crate::{AdamStep, BatchNorm, NORM_ROWS, NormSlots, Params, Result, inverse_root, step_size};
+use crate::{AdamStep, BatchNorm, NORM_ROWS, NormSlots, Params, Result};
 
 /// What `kernels/batch_norm.cu` calls by the same name.
 #[repr(C)]
@@ -123,19 +123,9 @@ impl BatchNorm for Cuda {
         let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
             .map(|buffer| Arg::from(buffer.address(0)));
         let of_x = [statistics.data.address(0).into(), (statistics.rows / NORM_ROWS).into(), columns.into()];
-        let (clock, _) = self.clock();
-        let adam: [Arg<'_>; 7] = match update {
-            Some(step) => [
-                true.into(),
-                clock.into(),
-                step.group.into(),
-                step_size(step.step, step.learning_rate, params.beta1).into(),
-                inverse_root(step.step).into(),
-                step.epsilon.into(),
-                params.beta1.into(),
-            ],
-            None => std::array::from_fn(|_| Arg::from(0u64)),
-        };
+        let adam = update.map(|step| self.adam_arguments(step, params.beta1));
+        let adam = adam.unwrap_or_else(|| std::array::from_fn(|_| Arg::from(0u64)));
+        let adam = [Arg::from(update.is_some())].into_iter().chain(adam);
         let args: Vec<Arg<'_>> =
             [Arg::of(&norm)].into_iter().chain(buffers).chain(of_x).chain(adam).collect();
         self.driver.launch(launch, &args)

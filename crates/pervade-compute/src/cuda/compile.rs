@@ -7,9 +7,8 @@ use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::{Ptx, result as nvrtc, sys as nvrtc_sys};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::Precision;
 use super::driver::failed;
-use crate::{Advice, Error, Result};
+use crate::{Advice, Error, KernelCache, Precision, Result};
 
 /// The sources, in the order in which they build on each other.
 const SOURCES: [(&str, &str); 19] = [
@@ -75,14 +74,6 @@ pub(super) fn load(
     let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
     let image = cached_image(&format!("sm_{major}{minor}{hopper}"), precision, kernels)?;
     context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
-}
-
-/// Stores compiled kernels from one run to the next. What another user could have written must not be loaded.
-pub trait KernelCache {
-    /// The file of this name, if it is there and can be trusted.
-    fn load(&self, name: &str) -> Option<Vec<u8>>;
-    /// Stores the file. A failure costs time at the next start, nothing else.
-    fn store(&self, name: &str, bytes: &[u8]);
 }
 
 /// Machine code of all kernels from the cache; else compiled, which takes seconds, and stored there.

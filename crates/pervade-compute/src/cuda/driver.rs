@@ -20,11 +20,10 @@ pub use memory::DeviceMemory;
 use memory::Keeper;
 pub(super) use memory::Kept;
 
-use super::Precision;
-use super::compile::{KernelCache, load, nvrtc_version};
+use super::compile::{load, nvrtc_version};
 use super::layers::{HOPPER_SHARED, WEIGHTS_SHARED};
 use crate::random::Key;
-use crate::{Advice, Error, MOST_STEPS, Result, Tick, inverse_root, step_size};
+use crate::{Advice, Error, KernelCache, MOST_STEPS, Precision, Result, Tick, inverse_root, step_size};
 
 /// Restarts whose keys fit into a launch.
 pub(super) const MOST_RESTARTS: usize = 64;

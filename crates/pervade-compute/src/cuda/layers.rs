@@ -212,6 +212,18 @@ impl Cuda {
         ];
         self.driver.launch(launch, &args)
     }
+
+    /// What kernels that take Adam's step are told of it.
+    pub(super) fn adam_arguments(&self, step: &AdamStep, beta1: f32) -> [Arg<'static>; 6] {
+        [
+            self.clock().0.into(),
+            step.group.into(),
+            step_size(step.step, step.learning_rate, beta1).into(),
+            inverse_root(step.step).into(),
+            step.epsilon.into(),
+            beta1.into(),
+        ]
+    }
 }
 
 /// The kernels' code of an activation, and its slope; none for the identity.
@@ -348,7 +360,6 @@ impl Layers for Cuda {
             return Ok(());
         }
         self.sync_pending(&(params.gradients.address(range.start)..params.gradients.address(range.end)))?;
-        let (clock, _) = self.clock();
         let launch = Launch {
             kernel: Kernel::Adam,
             grid: (blocks(range.len(), 256), params.restarts as u32, 1),
@@ -357,16 +368,8 @@ impl Layers for Cuda {
         };
         let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
             .map(|buffer| Arg::from(buffer.address(range.start)));
-        let numbers = [
-            Arg::from(params.stride),
-            range.len().into(),
-            clock.into(),
-            step.group.into(),
-            step_size(step.step, step.learning_rate, params.beta1).into(),
-            inverse_root(step.step).into(),
-            step.epsilon.into(),
-            params.beta1.into(),
-        ];
+        let sizes = [params.stride, range.len()].map(Arg::from);
+        let numbers = sizes.into_iter().chain(self.adam_arguments(step, params.beta1));
         self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())?;
         // These may be weights.
         self.driver.disable_early_launch();

@@ -1,8 +1,8 @@
 //! The device's buffers.
 
 use super::driver::{DeviceMemory, MOST_RESTARTS};
-use super::{Cuda, Precision, moments};
-use crate::{Memory, Result, Slot};
+use super::{Cuda, moments};
+use crate::{Memory, Precision, Result, Slot};
 
 /// Single-precision numbers on the device.
 pub type CudaBuffer = DeviceMemory<f32>;

@@ -26,7 +26,7 @@ mod sums;
 
 use std::sync::Mutex;
 
-pub use compile::{KernelCache, cached_image, compile_image};
+pub use compile::{cached_image, compile_image};
 pub use driver::DeviceMemory;
 pub use memory::CudaBuffer;
 pub use points::CudaPoints;
@@ -36,17 +36,7 @@ pub use sums::CudaSums;
 
 use self::driver::{Driver, Kernel, Launch};
 use self::recording::Recorded;
-use crate::Result;
-
-/// How the factors of a matrix product are rounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Single precision, from three products of split factors.
-    #[default]
-    Fp32,
-    /// One product of factors rounded to TF32 (10 bits): faster, and coarser.
-    Tf32,
-}
+use crate::{KernelCache, Precision, Result};
 
 /// A CUDA device.
 pub struct Cuda {

@@ -224,7 +224,7 @@ const ONE_SCALE_RATIO: f64 = 10.0;
 const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
 /// Small whole numbers (grey levels, bytes) go to [0, 1]; tables whose columns are already on one familiar scale
-/// (noughts and ones, for one) stay as they are, because the size of a column then means something; everything
+/// (0/1 columns, for example) stay as they are, because the size of a column then means something; everything
 /// else is standardised.
 fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {

@@ -149,11 +149,16 @@ impl Walk<'_> {
         }
     }
 
-    /// Every element takes a byte or more.
-    fn list(&mut self, element: Shape, depth: usize) -> Result<(), Stop> {
+    /// How many elements a list has, each of which takes a byte or more, and their kind.
+    fn list_head(&mut self) -> Result<(u64, u8), Stop> {
         let head = self.byte()?;
         let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-        if count > self.left.len() as u64 || count > 0 && !element.is_kind(head & 0x0f) {
+        if count > self.left.len() as u64 { Err(Stop::Lie) } else { Ok((count, head & 0x0f)) }
+    }
+
+    fn list(&mut self, element: Shape, depth: usize) -> Result<(), Stop> {
+        let (count, kind) = self.list_head()?;
+        if count > 0 && !element.is_kind(kind) {
             return Err(Stop::Lie);
         }
         (0..count).try_for_each(|_| self.field(0, element, &mut |_, _| {}, depth + 1))
@@ -169,12 +174,11 @@ impl Walk<'_> {
             8 => Shape::Binary,
             12 if depth < MOST_DEPTH => Shape::Struct(&[]),
             9 if depth < MOST_DEPTH => {
-                let head = self.byte()?;
-                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                if count > self.left.len() as u64 || count > 0 && matches!(head & 0x0f, 1 | 2) {
+                let (count, kind) = self.list_head()?;
+                if count > 0 && matches!(kind, 1 | 2) {
                     return Err(Stop::Lie);
                 }
-                return (0..count).try_for_each(|_| self.unknown(head & 0x0f, depth + 1));
+                return (0..count).try_for_each(|_| self.unknown(kind, depth + 1));
             }
             _ => return Err(Stop::Lie),
         };

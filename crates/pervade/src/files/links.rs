@@ -61,7 +61,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
 
 /// Whether the file or folder, itself no link, belongs to this user and nobody else may change it.
 #[cfg(unix)]
-pub fn is_private(path: &Path) -> bool {
+pub(super) fn is_private(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     const OTHERS_WRITE: u32 = 0o022;
     let ours = |about: &fs::Metadata| {
@@ -71,7 +71,7 @@ pub fn is_private(path: &Path) -> bool {
 }
 
 /// Makes the folder if it is not there, closes one of ours to others, and says whether it is private now.
-pub fn make_private_folder(folder: &Path) -> bool {
+pub(super) fn make_private_folder(folder: &Path) -> bool {
     if let Some(above) = folder.parent() {
         let _ = fs::create_dir_all(above);
     }
@@ -87,7 +87,7 @@ pub fn make_private_folder(folder: &Path) -> bool {
 
 /// Gives a file or folder of ours this mode; what belongs to others, and links, stay as they are.
 #[cfg(unix)]
-pub fn close_to_others(path: &Path, mode: u32) {
+pub(super) fn close_to_others(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     if fs::symlink_metadata(path).is_ok_and(|about| !about.is_symlink()) {
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
@@ -96,11 +96,11 @@ pub fn close_to_others(path: &Path, mode: u32) {
 
 /// Nothing to do on this system.
 #[cfg(not(unix))]
-pub fn close_to_others(_path: &Path, _mode: u32) {}
+pub(super) fn close_to_others(_path: &Path, _mode: u32) {}
 
 /// Whether the file or folder is there; who else may change it is not asked on this system.
 #[cfg(not(unix))]
-pub fn is_private(path: &Path) -> bool {
+pub(super) fn is_private(path: &Path) -> bool {
     path.exists()
 }
 

@@ -10,6 +10,7 @@ mod pending;
 pub(crate) use atomic::temporary_names;
 pub use atomic::{check_writable, create, write_atomically};
 pub use kernels::KernelFolder;
-pub use links::{close_to_others, is_private, make_private_folder, resolve};
+pub use links::resolve;
+use links::{close_to_others, is_private, make_private_folder};
 pub use lock::Lock;
 pub use pending::{remove_pending, try_remove_pending};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::observer::{Control, Event, Observer, Stage};
-use super::run::{Pack, Run, Save, obey, run_steps, save_if_interrupted};
+use super::run::{Pack, Run, Save, apply_control, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use super::watch::Watch;
 use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Tick, Ticks};
@@ -99,7 +99,7 @@ pub fn maximise_elbo<D: Device>(
             pack.state.records[place].joint.push(entry);
         }
         look(pack, observer, save)?;
-        obey(control, pack, observer, save)?;
+        apply_control(control, pack, observer, save)?;
     }
     observer.event(&Event::StageEnded { restart: restarts.start, stage: Stage::Joint });
     Ok(())

@@ -3,7 +3,7 @@
 use super::Control;
 use super::latents::latents_with_interrupt;
 use super::observer::{Event, Observer, Stage, ask};
-use super::run::{Pack, Run, Save, obey, save_if_interrupted};
+use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
 use crate::compute::Device;
@@ -37,7 +37,7 @@ pub fn start_mixture<D: Device>(
     pack.state.stage = Stage::Joint;
     observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });
     // What was just computed took a while and is small: always worth a checkpoint.
-    obey(Control::Save, pack, observer, save)
+    apply_control(Control::Save, pack, observer, save)
 }
 
 fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {

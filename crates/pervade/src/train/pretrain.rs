@@ -1,7 +1,7 @@
 //! Pretrain: an auto-encoder with the networks that VaDE will use (paper, experimental setup).
 
 use super::observer::{Event, Observer, Stage};
-use super::run::{Pack, Run, Save, State, obey, run_steps};
+use super::run::{Pack, Run, Save, State, apply_control, run_steps};
 use crate::compute::{
     self, Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, RowSelection, Tick, Ticks,
 };
@@ -159,7 +159,7 @@ fn train_phase<D: Device>(
             control = observer.event(&Event::Pretrained(restarts.start + place, &entry));
             pack.state.records[place].pretrain.push(entry);
         }
-        obey(control, pack, observer, save)?;
+        apply_control(control, pack, observer, save)?;
     }
     Ok(())
 }

@@ -184,7 +184,7 @@ impl<D: Device> Pack<D> {
 pub type Save<'s, D> = &'s mut dyn FnMut(&Pack<D>) -> Result<bool>;
 
 /// Does what the listener answered after an epoch.
-pub(super) fn obey<D: Device>(
+pub(super) fn apply_control<D: Device>(
     control: Control,
     pack: &Pack<D>,
     observer: &mut dyn Observer,
@@ -262,6 +262,6 @@ impl<D: Device> Pack<D> {
     ) -> Result<()> {
         self.state.step = done;
         self.sums = device.read_sums(sums)?;
-        obey(Control::Stop, self, observer, save)
+        apply_control(Control::Stop, self, observer, save)
     }
 }

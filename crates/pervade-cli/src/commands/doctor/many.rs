@@ -53,7 +53,7 @@ fn updates<D: RivalDevice>(device: &D, restarts: usize) -> Result<[Vec<f32>; 3]>
     let mut recording = D::Recording::default();
     for adam in 1..=3 {
         let tick = Tick { adam, learning_rates: [1e-3; 2], ..Tick::default() };
-        // An epsilon that is much, so that gradients next to nought do not count.
+        // A large epsilon, so that gradients close to zero do not count.
         let step = tick.adam_step(0..layout.len(), 0, 0.1);
         device.steps(&[tick], &mut recording, &mut params, |params, _| {
             for (&layer, pair) in layers.iter().zip(factors.chunks(2)) {
