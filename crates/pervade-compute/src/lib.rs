@@ -11,6 +11,7 @@
 
 mod any;
 mod components;
+pub mod conformance;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;

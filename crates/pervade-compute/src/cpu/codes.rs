@@ -138,3 +138,40 @@ fn number_likelihood(scale: f32, numbers: &[f32], head: &mut [f32]) -> f32 {
     }
     log_density
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::random::Key;
+    use crate::{Codes as _, Cpu, Draw, Matrix};
+
+    /// One of the choices each, all about as often; numbers evenly distributed, and different in every row and step.
+    #[test]
+    fn codes_are_drawn_evenly() {
+        let (b, k, columns) = (3000, 5, 9);
+        let keys = [Key::new(11, 6u32, 0)];
+        let drawn = |step: u64| {
+            let mut z = Matrix::zeros(&Cpu::new(), 1, b, columns).unwrap();
+            Cpu::new().draw_codes(Draw { keys: &keys, step }, k, &mut z).unwrap();
+            z.data
+        };
+        let (z, later) = (drawn(0), drawn(1));
+        assert!(z.chunks(columns).all(|row| row[..k].iter().sum::<f32>() == 1.0));
+        for choice in 0..k {
+            let count = z.chunks(columns).filter(|row| row[choice] == 1.0).count() as f64;
+            // Five standard deviations of a binomial.
+            assert!((count - 600.0).abs() < 5.0 * (600.0 * 0.8f64).sqrt(), "{count} of 3000 chose {choice}");
+        }
+        let numbers: Vec<f64> =
+            z.chunks(columns).flat_map(|row| row[k..].iter().map(|&x| f64::from(x))).collect();
+        let n = numbers.len() as f64;
+        let (mean, square) =
+            (numbers.iter().sum::<f64>() / n, numbers.iter().map(|x| x * x).sum::<f64>() / n);
+        assert!(
+            mean.abs() < 5.0 * (1.0 / 3.0 / n).sqrt()
+                && (square - 1.0 / 3.0).abs() < 5.0 * (4.0 / 45.0 / n).sqrt()
+        );
+        assert!(numbers.iter().all(|x| (-1.0..1.0).contains(x)));
+        let same = z.iter().zip(&later).enumerate().filter(|(i, (a, b))| i % columns >= k && a == b).count();
+        assert!(same < 5, "{same} numbers are the same in two steps");
+    }
+}
