@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-pub(crate) mod differences;
 pub(crate) mod ops;
 
 use pervade::config::{Clusters, Recipe, Settings};

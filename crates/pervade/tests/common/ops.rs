@@ -17,10 +17,6 @@ pub(crate) fn matrix(restarts: usize, rows: usize, columns: usize, data: Floats)
     Matrix { data, restarts, rows, columns }
 }
 
-pub(crate) fn random_matrix(restarts: usize, rows: usize, columns: usize, salt: u32) -> Matrix<Floats> {
-    matrix(restarts, rows, columns, random(restarts * rows * columns, salt))
-}
-
 pub(crate) fn zeros(restarts: usize, rows: usize, columns: usize) -> Matrix<Floats> {
     matrix(restarts, rows, columns, vec![0.0; restarts * rows * columns])
 }
