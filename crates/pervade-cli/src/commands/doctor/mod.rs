@@ -1,30 +1,21 @@
-//! `pervade doctor`: checks this machine, every operation against a plain double-precision
-//! reference, then its speed.
+//! `pervade doctor`: checks this machine, every operation against its definition in double precision and the first
+//! steps of training against the CPU's, then its speed.
 
-mod codes;
-mod images;
-mod many;
-mod operations;
-mod points;
-mod posterior;
-mod prior;
-mod soft_clusters;
+mod infogan;
+mod mixture_start;
 mod steps;
-mod sticks;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
+use pervade::compute::conformance::{Check, cases, numbers};
 use pervade::compute::cpu::product::{Epilogue, View, product};
 use pervade::compute::{AnyDevice, Cpu};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Table};
-use pervade::seed::{Key, Stream};
 use pervade::{Error, Result, on_device};
 use pervade_rivals::RivalDevice;
-use serde::Serialize;
 use serde_json::json;
 
 use super::bench::{StepArgs, time_steps};
@@ -44,42 +35,6 @@ pub(crate) struct DoctorArgs {
     seconds: f64,
 }
 
-/// An operation that was compared with the reference.
-#[derive(Serialize)]
-pub(crate) struct Check {
-    name: String,
-    /// Largest difference, relative to the largest value of the reference.
-    error: f64,
-    tolerance: f64,
-    passed: bool,
-}
-
-impl Check {
-    /// Compares `got` with `wanted`; a difference that is no number fails.
-    pub(crate) fn new<T: Copy + Into<f64>>(
-        name: impl Into<String>,
-        tolerance: f64,
-        got: &[T],
-        wanted: &[f64],
-    ) -> Self {
-        let largest = wanted.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
-        let difference = |(&g, &w): (&T, &f64)| (g.into() - w).abs() / largest;
-        let worst = got
-            .iter()
-            .zip(wanted)
-            .map(difference)
-            .fold(0.0, |a: f64, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) });
-        let error = if got.len() == wanted.len() { worst } else { f64::NAN };
-        Self { name: name.into(), error, tolerance, passed: error <= tolerance }
-    }
-}
-
-/// Numbers between -1 and 1 for the checks, the same on every machine.
-pub(crate) fn numbers(n: usize, which: u32) -> Vec<f32> {
-    let key = Key::new(7, Stream::Sample, 0);
-    (0..n).map(|i| (2.0 * key.uniform(i as u64, which, 0) - 1.0) as f32).collect()
-}
-
 /// Runs it.
 pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let device = common.open_device(console)?;
@@ -93,10 +48,9 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     match &device {
         AnyDevice::Cpu(cpu) => checks.push(one_thread_or_many(cpu, threads.max(2))?),
         AnyDevice::Cuda(cuda) => {
-            checks.extend(many::against_cpu(&**cuda)?);
-            checks.extend(points::against_cpu(&**cuda)?);
+            checks.extend(mixture_start::against_cpu(&**cuda)?);
             checks.extend(steps::against_cpu(&**cuda)?);
-            checks.push(images::updates_against_cpu(&**cuda)?);
+            checks.push(infogan::against_cpu(&**cuda)?);
         }
     }
     let shape = StepArgs { batch: 100, columns: 784, restarts: 1, components: 10, seconds: args.seconds };
@@ -135,30 +89,17 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     Ok(Outcome::CheckFailed(format!("this machine computes wrongly: {}", failed.join(", "))))
 }
 
-/// Every operation against a plain reference.
+/// Every operation against its definition.
 fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
-    let mut checks = operations::checks(device, device.product_error())?;
-    checks.extend(prior::checks(device)?);
-    checks.extend(soft_clusters::checks(device)?);
-    checks.extend(codes::checks(device)?);
-    checks.extend(images::checks(device)?);
-    checks.extend(sticks::checks(device)?);
-    checks.extend(posterior::checks(device)?);
-    checks.extend(points::checks(device)?);
-    Ok(checks)
-}
-
-/// Numbers of a device's buffer.
-fn read<D: RivalDevice>(device: &D, buffer: &D::Buffer, range: Range<usize>) -> Result<Vec<f32>> {
-    let mut values = vec![0.0; range.len()];
-    device.read(buffer, range.start, &mut values)?;
-    Ok(values)
+    cases().iter().map(|case| Ok(case.check(device)?)).collect()
 }
 
 fn page(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let line = |check: &Check| {
         let verdict = if check.passed { "ok  " } else { "FAIL" };
-        format!("{verdict}  {:44}  off by {:.1e}, at most {:.0e}\n", check.name, check.error, check.tolerance)
+        let Check { name, error, tolerance, .. } = check;
+        format!("{verdict}  {name:width$}  off by {error:.1e}, at most {tolerance:.0e}\n")
     };
     checks.iter().map(line).collect()
 }
@@ -214,25 +155,10 @@ fn product_speed(device: &Cpu, seconds: f64) -> f64 {
 mod tests {
     use pervade::compute::Cpu;
 
-    use super::Check;
-
-    #[test]
-    fn a_number_that_is_none_fails() {
-        let check = |got: [f64; 3]| Check::new("", 1.0, &got, &[1.0, 2.0, 3.0]).passed;
-        assert!(check([1.0, 2.0, 3.5]));
-        for place in 0..3 {
-            let mut got = [1.0, 2.0, 3.0];
-            got[place] = f64::NAN;
-            assert!(!check(got), "at {place}");
-        }
-    }
-
-    /// What only a second device is asked holds for the CPU too.
+    /// What only another device is compared for holds for the CPU too.
     #[test]
     fn the_cpu_agrees_with_itself() {
-        let cpu = Cpu::new();
-        let checks = super::many::against_cpu(&cpu).unwrap().into_iter();
-        for check in checks.chain(super::steps::against_cpu(&cpu).unwrap()) {
+        for check in super::steps::against_cpu(&Cpu::new()).unwrap() {
             assert!(check.passed, "{}: off by {}", check.name, check.error);
         }
     }

@@ -5,12 +5,11 @@ use std::ops::Range;
 
 use pervade::Result;
 use pervade::compute::Cpu;
+use pervade::compute::conformance::{Check, numbers};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::train::{JointStep, Pack, Run, Silent, pretrain};
 use pervade_rivals::RivalDevice;
-
-use super::{Check, numbers};
 
 const STEPS: usize = 20;
 
@@ -23,8 +22,8 @@ struct First {
 }
 
 impl First {
-    fn losses_of(&self, place: usize) -> Vec<f64> {
-        self.losses.iter().map(|restarts| restarts[place]).collect()
+    fn losses_of(&self, restart: usize) -> Vec<f64> {
+        self.losses.iter().map(|losses| losses[restart]).collect()
     }
 }
 
