@@ -133,7 +133,10 @@ impl Tone {
                 let low = about.preparation.shift().first().copied().unwrap_or(0.0);
                 (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
             }
-            PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
+            PrepareKind::None => match about.likelihood.support() {
+                [low, high] if low.is_finite() && high.is_finite() => (low, high),
+                _ => return Self::of_rows(rows),
+            },
             _ => return Self::of_rows(rows),
         };
         Self { low, high, ink: false }

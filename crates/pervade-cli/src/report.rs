@@ -176,15 +176,6 @@ pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
     }
 }
 
-/// The likelihood in words.
-pub(crate) fn likelihood_words(likelihood: Likelihood) -> String {
-    match likelihood {
-        Likelihood::Bernoulli => "bernoulli".to_string(),
-        Likelihood::Gaussian => "gaussian with a variance for every value".to_string(),
-        Likelihood::GaussianFixed { variance } => format!("gaussian with variance {variance}"),
-    }
-}
-
 /// Sizes of the clusters as small bars.
 pub(crate) fn occupancy_bars(occupancy: &[u64]) -> String {
     const SHOWN: usize = 40;
@@ -271,7 +262,7 @@ pub(crate) fn decided(about: &Metadata) -> String {
     let prepared = why(about.settings.prepare.is_some());
     let family = why(about.settings.likelihood != pervade::config::LikelihoodKind::Auto);
     let preparation = preparation_words(about.preparation.kind());
-    format!("{preparation} ({prepared}); likelihood {} ({family})", likelihood_words(about.likelihood))
+    format!("{preparation} ({prepared}); likelihood {} ({family})", about.likelihood)
 }
 
 /// The label-free scores, in words.

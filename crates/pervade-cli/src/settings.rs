@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pervade::compute::Gamma;
-use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, PretrainKind, Recipe, Settings};
+use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
 use pervade::data::PrepareKind;
 use pervade::{Error, Result};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(crate) struct SettingFlags {
     prepare: Option<PrepareKind>,
     /// Family of p(x|z); `auto` is bernoulli for data in [0, 1]
     #[arg(long, value_name = "FAMILY")]
-    #[arg(value_parser = one_of::<LikelihoodKind>(&["auto", "bernoulli", "gaussian", "gaussian-fixed"]))]
+    #[arg(value_parser = one_of::<LikelihoodKind>(LikelihoodKind::NAMES))]
     likelihood: Option<LikelihoodKind>,
     /// Treatment of q(c|x): the closed form, or the paper's sample
     #[arg(long, value_name = "HOW", value_parser = one_of::<Gamma>(&["exact", "sampled"]))]
@@ -55,7 +55,12 @@ pub(crate) struct SettingFlags {
     /// Latent columns
     #[arg(long, value_name = "J", help_heading = FINE)]
     latents: Option<usize>,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them
+    /// What the networks are made of: fully connected layers, or convolutions for pictures
+    #[arg(long, value_name = "KIND", help_heading = FINE)]
+    #[arg(value_parser = one_of::<NetworkKind>(NetworkKind::NAMES))]
+    network: Option<NetworkKind>,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `--network conv` all but the last are the
+    /// channels of convolutions (32,64,256 unless given)
     #[arg(long, value_name = "W,W,..", value_delimiter = ',', help_heading = FINE)]
     hidden: Option<Vec<usize>>,
     /// Rows a step of joint training

@@ -3,7 +3,7 @@
 //!
 //! The operations are traits, one per family, each implemented in the file where its arithmetic is ([`cpu`], `cuda`).
 //! [`Device`] is the sum of those that VaDE needs; a method that needs more asks for more, such as
-//! `D: Device + Convolution`.
+//! `D: Device + BatchNorm`.
 //!
 //! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns], parameters [R, P],
 //! and each restart sees exactly what it would see alone. Letters in the documentation: R restarts, B rows of a batch, L
@@ -47,6 +47,12 @@ pub const LOG_VARIANCE_LIMIT: f32 = 20.0;
 pub const DECODER_LOG_VARIANCE_LIMIT: f32 = 10.0;
 
 /// Everything that VaDE needs of a device.
-pub trait Device: Memory + Recording + Rows + Layers + Sums + Latents + Likelihoods + Prior + Points {}
+pub trait Device:
+    Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+{
+}
 
-impl<D: Memory + Recording + Rows + Layers + Sums + Latents + Likelihoods + Prior + Points> Device for D {}
+impl<D> Device for D where
+    D: Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+{
+}

@@ -30,6 +30,18 @@ impl<B> Matrix<B> {
     pub fn stride(&self) -> usize {
         self.rows * self.columns
     }
+
+    /// The same numbers as so many rows per restart.
+    ///
+    /// # Panics
+    /// If the numbers cannot be divided into that many rows.
+    pub fn reshape(&mut self, rows: usize) {
+        let stride = self.stride();
+        assert!(stride == 0 || stride.is_multiple_of(rows), "{stride} numbers in {rows} rows");
+        if stride > 0 {
+            (self.rows, self.columns) = (rows, stride / rows);
+        }
+    }
 }
 
 /// A matrix inside the flat parameter buffer.

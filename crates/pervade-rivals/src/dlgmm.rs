@@ -22,7 +22,7 @@ use pervade::compute::{
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::DiagonalMixture;
-use pervade::nn::{Architecture, Tape};
+use pervade::nn::{Architecture, Sizes, Tape};
 use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
@@ -96,9 +96,16 @@ impl Dlgmm {
         run: &Run<'_, D>,
     ) -> Architecture {
         let given = run.settings.settings();
-        let (d, j, k) = (run.data.n_columns(), given.latents, self.n_components);
-        let n_outputs = run.likelihood.n_outputs(d);
-        Architecture::with_head(d, &given.hidden, 2 * k * (j + 1), j, n_outputs, 1)
+        let (n_columns, n_latents, k) = (run.data.n_columns(), given.latents, self.n_components);
+        Architecture::new(&Sizes {
+            n_columns,
+            hidden: &given.hidden,
+            image: None,
+            n_head: 2 * k * (n_latents + 1),
+            n_latents,
+            n_outputs: run.likelihood.n_outputs(n_columns),
+            n_components: 1,
+        })
     }
 }
 
@@ -226,7 +233,7 @@ impl Mixtures {
         device: &D,
         data: &Dataset,
     ) -> Result<(Vec<f32>, Vec<usize>)> {
-        let (k, width) = (self.n_components, self.networks.architecture.head.weight.columns);
+        let (k, width) = (self.n_components, self.networks.architecture.n_head());
         let run = self.networks.run(device, data)?;
         let heads = heads(&run, &Params::fixed(device, &self.networks.values)?)?;
         let sticks: Vec<f32> =

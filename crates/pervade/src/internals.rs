@@ -8,7 +8,10 @@
 #[doc(inline)]
 pub use crate::infer::{Pass, decoded, outputs};
 #[doc(inline)]
-pub use crate::nn::{Architecture, BatchNorm, Convolution, Normed, Tape, TransposedConvolution};
+pub use crate::nn::{
+    Activations, Architecture, BatchNorm, Convolution, Layer, Network, Normed, Sizes, Tape,
+    TransposedConvolution,
+};
 #[doc(inline)]
 pub use crate::record::Finished;
 #[doc(inline)]

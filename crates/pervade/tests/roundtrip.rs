@@ -146,7 +146,7 @@ fn metadata_that_does_not_fit() {
         let text = refusal(&with_metadata(|json| {
             json["likelihood"]["gaussian-fixed"]["variance"] = variance.clone();
         }));
-        assert!(text.contains("its noise variance is"), "{text}");
+        assert!(text.contains("its likelihood is gaussian with variance"), "{text}");
     }
     let plain = safetensors::serialize(SafeTensors::deserialize(model()).unwrap().tensors(), None).unwrap();
     assert!(refusal(&plain).contains("without pervade's metadata"), "{}", refusal(&plain));

@@ -131,9 +131,16 @@ impl Discriminator {
         judged: &mut Judged<D::Buffer>,
     ) -> Result<()> {
         let j = judged;
-        self.first.forward(device, params, &j.images, &mut j.unfolded, &mut j.first)?;
+        self.first.forward(device, params, &j.images, &mut j.unfolded, Activation::Linear, &mut j.first)?;
         device.activate(LEAKY, &mut j.first)?;
-        self.second.0.forward(device, params, &j.first, &mut j.second_unfolded, &mut j.second.x)?;
+        self.second.0.forward(
+            device,
+            params,
+            &j.first,
+            &mut j.second_unfolded,
+            Activation::Linear,
+            &mut j.second.x,
+        )?;
         self.second.1.forward(device, params, kept, &mut j.second)?;
         device.affine(params, self.third.0, &j.second.y, Activation::Linear, &mut j.third.x)?;
         self.third.1.forward(device, params, kept, &mut j.third)?;

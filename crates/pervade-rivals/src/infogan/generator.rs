@@ -123,10 +123,17 @@ impl Generator {
         d_images: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
         device.activate_backward(Activation::Sigmoid, &made.images, d_images)?;
-        self.last.backward_input(device, params, d_images, &mut made.d_last_spread, &mut made.third.dy)?;
+        self.last.backward_input(
+            device,
+            params,
+            d_images,
+            None,
+            &mut made.d_last_spread,
+            &mut made.third.dy,
+        )?;
         self.third.1.backward_input(device, params, &mut made.third)?;
         let (third, second) = (&made.third, &mut made.second);
-        self.third.0.backward_input(device, params, &third.dx, &mut made.d_spread, &mut second.dy)?;
+        self.third.0.backward_input(device, params, &third.dx, None, &mut made.d_spread, &mut second.dy)?;
         self.second.1.backward_input(device, params, second)?;
         device.affine_backward_input(params, self.second.0, &second.dx, None, &mut made.first.dy)?;
         self.first.1.backward_input(device, params, &mut made.first)

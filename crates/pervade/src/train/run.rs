@@ -32,18 +32,13 @@ pub struct Run<'a, D: Device> {
 impl<'a, D: Device> Run<'a, D> {
     /// A run over `data`.
     pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
-        let likelihood = settings.likelihood;
-        let given = &settings.settings;
-        let n_outputs = likelihood.n_outputs(data.n_columns());
-        let (d, j, c) = (data.n_columns(), given.latents, settings.n_components);
-        let architecture = Architecture::new(d, &given.hidden, j, n_outputs, c);
         Ok(Self {
             device,
             data,
             rows: device.rows(data.view(&settings.preparation))?,
             settings,
-            architecture,
-            likelihood,
+            architecture: settings.architecture(data),
+            likelihood: settings.likelihood,
         })
     }
 
