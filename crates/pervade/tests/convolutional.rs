@@ -166,7 +166,7 @@ fn what_a_convolutional_network_cannot_do_is_refused() {
         let settings = settings(LikelihoodKind::Auto, Gamma::Exact).with(|s| change(s));
         settings.check(data).unwrap_err().to_string()
     };
-    assert!(refused(&plain, &|_| {}).contains("needs pictures"));
+    assert!(refused(&plain, &|_| {}).contains("not known to be pictures"));
     assert!(refused(&data, &|s| s.hidden = vec![8; 5]).contains("4 convolutions"));
     assert!(refused(&data, &|s| s.hidden = vec![8]).contains("at least 2"));
     assert!(refused(&data, &|s| s.likelihood = LikelihoodKind::Gaussian).contains("gaussian"));

@@ -199,7 +199,7 @@ impl Settings {
         }
         let refuse = |must: String| Error::setting("network", self.network, must);
         let Some(image) = data.image() else {
-            let must = "needs pictures, and these rows have no height and width".to_string();
+            let must = "but these rows are not known to be pictures".to_string();
             return Err(refuse(must).with_hint(
                 Hint::new("give the shape with ")
                     .setting_to("image", "28x28")
@@ -210,11 +210,11 @@ impl Settings {
         at_least("hidden (number of layers of a convolutional network)", self.hidden.len(), 2)?;
         let (halvings, side) = (self.hidden.len() as u32 - 1, image.height.min(image.width));
         if side.checked_shr(halvings).unwrap_or(0) == 0 {
-            let must = format!("has {halvings} convolutions, which would halve {side} pixels to nothing");
+            let must = format!("but its {halvings} convolutions would halve {side} pixels to nothing");
             return Err(refuse(must).with_hint(Hint::new("give fewer layers in ").setting("hidden")));
         }
         if likelihood.n_outputs(1) > 1 {
-            let must = format!("cannot be used with the likelihood `{}`", self.likelihood);
+            let must = format!("which cannot be used with the likelihood `{}`", self.likelihood);
             return Err(refuse(must).with_hint(
                 Hint::new("use ")
                     .setting_to("likelihood", LikelihoodKind::GaussianFixed)
@@ -223,7 +223,7 @@ impl Settings {
             ));
         }
         if self.pretrain == PretrainKind::Stacked {
-            let must = "cannot be pretrained layer by layer".to_string();
+            let must = "which cannot be pretrained layer by layer".to_string();
             return Err(
                 refuse(must).with_hint(Hint::new("use ").setting_to("pretrain", PretrainKind::EndToEnd))
             );
