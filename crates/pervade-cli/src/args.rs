@@ -79,15 +79,15 @@ pub(crate) struct Common {
 }
 
 /// More threads than this are a typing error.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 impl Common {
     /// The number of threads asked for, or that the machine has.
     pub(crate) fn threads(&self) -> Result<usize> {
         match self.threads {
             None => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
-            Some(n) if (1..=MOST_THREADS).contains(&n) => Ok(n),
-            Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MOST_THREADS}"))),
+            Some(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
+            Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MAX_THREADS}"))),
         }
     }
 

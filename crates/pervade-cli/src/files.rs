@@ -1,4 +1,4 @@
-//! All files of a command in one place, before any work: no output is an input, no two outputs are the same file, nothing
+//! All files of a command in one index, before any work: no output is an input, no two outputs are the same file, nothing
 //! of another kind is overwritten, and no other run is writing the same files.
 
 use std::fs;
@@ -65,7 +65,7 @@ impl Kind {
 /// Bytes of an existing file that are looked at.
 const HEAD: u64 = 1 << 12;
 /// How often the folder of a checkpoint is made again after another run has removed it.
-const MOST_TRIES: usize = 100;
+const MAX_TRIES: usize = 100;
 
 /// A file as the user named it.
 struct Named {
@@ -148,7 +148,7 @@ impl Files {
 
     /// The folder of a checkpoint may be removed by the run that made it until the lock lies in it.
     fn claim_checkpoint(&self, output: &Named, claim: &mut Claim, console: &Console) -> Result<()> {
-        let mut tries_left = MOST_TRIES;
+        let mut tries_left = MAX_TRIES;
         loop {
             if let Some(folder) = output.path.parent() {
                 claim.make_folder(folder)?;
@@ -171,8 +171,8 @@ impl Files {
     }
 
     fn refuse_same_files(&self) -> Result<()> {
-        for (place, (output, kind)) in self.outputs.iter().enumerate() {
-            let others = self.outputs[..place].iter().map(|(other, _)| other);
+        for (index, (output, kind)) in self.outputs.iter().enumerate() {
+            let others = self.outputs[..index].iter().map(|(other, _)| other);
             for other in self.inputs.iter().chain(others) {
                 let folder = output.path.parent().filter(|_| *kind == Kind::Checkpoint);
                 if is_same(&output.path, &other.path)

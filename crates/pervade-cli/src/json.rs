@@ -19,7 +19,7 @@ enum Entry<'a> {
     Value(Value),
     Whole(&'a [u32]),
     Numbers(Numbers<'a>),
-    Rows(Rows<'a>),
+    Matrix(Matrix<'a>),
 }
 
 impl<'a> Object<'a> {
@@ -48,7 +48,7 @@ impl<'a> Object<'a> {
 
     /// The same with a list of rows of `n_columns` numbers each.
     pub(crate) fn rows(mut self, key: &'a str, values: &'a [f32], n_columns: usize) -> Self {
-        self.entries.insert(key, Entry::Rows(Rows { values, n_columns }));
+        self.entries.insert(key, Entry::Matrix(Matrix { values, n_columns }));
         self
     }
 }
@@ -62,12 +62,12 @@ impl Serialize for Numbers<'_> {
     }
 }
 
-struct Rows<'a> {
+struct Matrix<'a> {
     values: &'a [f32],
     n_columns: usize,
 }
 
-impl Serialize for Rows<'_> {
+impl Serialize for Matrix<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows = self.values.chunks(self.n_columns.max(1));
         let mut list = serializer.serialize_seq(Some(rows.len()))?;

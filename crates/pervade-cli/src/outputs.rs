@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
 use pervade::files::write_atomically;
 use pervade::{Error, Result};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::console::Console;
 
 /// Rows to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
-pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+pub(crate) fn rows(rows: OutputRows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
     match path {
         Some(path) => rows.write(path),
         None if console.json => Ok(()),
@@ -20,7 +20,11 @@ pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Re
 }
 
 /// Assignments to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
-pub(crate) fn assignments(found: Assignments<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+pub(crate) fn assignments(
+    found: OutputAssignments<'_>,
+    path: Option<&Path>,
+    console: &Console,
+) -> Result<()> {
     match path {
         Some(path) => found.write(path),
         None if console.json => Ok(()),

@@ -88,10 +88,10 @@ impl Canvas {
         let digits: Vec<u32> = number.to_string().chars().filter_map(|c| c.to_digit(10)).collect();
         let width = digits.len() * 4 * scale;
         let left = x.saturating_sub(width);
-        for (place, &digit) in digits.iter().enumerate() {
+        for (index, &digit) in digits.iter().enumerate() {
             for dot in (0..15).filter(|dot| DIGITS[digit as usize] >> (14 - dot) & 1 == 1) {
                 let (i, j) = (dot / 3, dot % 3);
-                self.fill(left + (place * 4 + j) * scale, y + i * scale, scale, scale, GREY);
+                self.fill(left + (index * 4 + j) * scale, y + i * scale, scale, scale, GREY);
             }
         }
     }

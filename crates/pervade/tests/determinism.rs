@@ -150,10 +150,10 @@ fn many_interruptions_in_a_row() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let mut stops = 0;
     let bytes = loop {
-        match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&place)) {
+        match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&checkpoints)) {
             Ok(bytes) => break bytes,
             Err(Error::Interrupted { .. }) => stops += 1,
             Err(other) => panic!("{other}"),
@@ -172,19 +172,20 @@ fn interrupted() -> (tempfile::TempDir, Checkpoints) {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
-    let stopped = model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
+    let stopped =
+        model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&checkpoints));
     let Err(error @ Error::Interrupted { .. }) = stopped else { panic!("not interrupted") };
     assert_eq!(error.to_string(), "interrupted in joint training, epoch 1");
-    assert!(error.hint().unwrap().to_string().contains("the same run with `resume`") && place.exists());
-    (folder, place)
+    assert!(error.hint().unwrap().to_string().contains("the same run with `resume`") && checkpoints.exists());
+    (folder, checkpoints)
 }
 
 #[test]
 fn checkpoints_of_other_runs_are_refused() {
-    let (_folder, place) = interrupted();
+    let (_folder, checkpoints) = interrupted();
     let refused = |data: &Dataset, settings: &Settings| {
-        let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place));
+        let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&checkpoints));
         let error = model.map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.hint().unwrap().to_string().contains("leave out `resume`"), "{error}");
         error.to_string()
@@ -202,10 +203,11 @@ fn checkpoints_of_other_runs_are_refused() {
 
 #[test]
 fn broken_checkpoints_are_refused() {
-    let (folder, place) = interrupted();
+    let (folder, checkpoints) = interrupted();
     let path = folder.path().join("checkpoint.safetensors");
     let bytes = std::fs::read(&path).unwrap();
-    let attempt = || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
+    let attempt =
+        || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&checkpoints));
     for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
         let error = attempt().map(|bytes| bytes.len()).expect_err("must be refused");
@@ -235,10 +237,11 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let settings = settings(Recipe::Robust).with(|s| s.starts = 2);
-    let attempt =
-        |observer: &mut dyn Observer| model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&place));
+    let attempt = |observer: &mut dyn Observer| {
+        model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&checkpoints))
+    };
     assert!(matches!(attempt(&mut InSecondStart(false)), Err(Error::Interrupted { .. })));
     let path = folder.path().join("checkpoint.safetensors");
     let whole = std::fs::read(&path).unwrap();
@@ -275,8 +278,8 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
 
 #[test]
 fn without_resume_a_run_starts_afresh() {
-    let (_folder, place) = interrupted();
-    let afresh = Checkpoints::new(place.folder);
+    let (_folder, checkpoints) = interrupted();
+    let afresh = Checkpoints::new(checkpoints.folder);
     let other = settings(Recipe::Robust).with(|s| s.seed = 9);
     let bytes = model_bytes(&data(), &other, &Cpu::new(), &mut Silent, Some(&afresh)).unwrap();
     assert!(bytes == plain(&other));

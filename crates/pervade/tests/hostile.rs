@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use pervade::data::{OutputFormat, ReadOptions, Rows, read, read_bytes, read_labels};
+use pervade::data::{OutputFormat, OutputRows, ReadOptions, read, read_bytes, read_labels};
 use proptest::prelude::*;
 
 fn folder() -> PathBuf {
@@ -21,7 +21,7 @@ fn refusal(bytes: &[u8], extension: &str) -> (String, String) {
 }
 
 fn problem(bytes: &[u8], extension: &str) -> String {
-    refusal(bytes, extension).0.strip_prefix("`bytes in memory").expect("names the place").to_string()
+    refusal(bytes, extension).0.strip_prefix("`bytes in memory").expect("names the location").to_string()
 }
 
 fn npy(header: &str, body: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn empty_and_foreign_files() {
     assert_eq!(problem(b"hello, world", "npy"), "`: this is not a .npy file: it starts with `hello, w`");
     assert_eq!(
         problem(b"\x00\x01\x02\x03binary", "dat"),
-        "`: the kind of this file is not known: it starts with `\\x00\\x01\\x02\\x03bina`"
+        "`: the format of this file is unknown: it starts with `\\x00\\x01\\x02\\x03bina`"
     );
     let (hdf, hint) = refusal(b"\x89HDF\r\n\x1a\n", "mat");
     assert!(hdf.contains("HDF5") && hint.contains("-v7"), "{hdf}: {hint}");
@@ -130,7 +130,7 @@ fn numbers_that_are_none() {
     assert_eq!(problem(b"a,b\n1,2\n3,nan\n", "csv"), "`: line 3, column `b` is `nan`, not a finite number");
     let columns = ["a".to_string(), "b".to_string()];
     let mut parquet = Vec::new();
-    Rows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
+    OutputRows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
         .write_to(&mut parquet, OutputFormat::Parquet)
         .unwrap();
     let text = problem(&parquet, "parquet");
@@ -152,9 +152,9 @@ fn arrays_that_are_no_table() {
     let objects = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 2), }\n", &[]);
     assert!(problem(&objects, "npy").contains("Python objects"));
     let (text, _) = refusal(&fixture("labels_i64.npy"), "npy");
-    assert!(text.contains("an array of shape [6] is no table"), "{text}");
+    assert!(text.contains("an array of shape [6] is not a table"), "{text}");
     let (text, _) = refusal(&fixture("labels_words.npy"), "npy");
-    assert!(text.contains("is no table"), "{text}");
+    assert!(text.contains("is not a table"), "{text}");
     let wanted = ReadOptions::default().with(|o| o.array = Some("z".into()));
     let text = read_bytes(&fixture("stored.npz"), "npz", &wanted).unwrap_err().to_string();
     assert!(text.contains("there is no array `z`; there are `x` [6, 4], `y` [6], `other` [6, 4]"), "{text}");

@@ -108,13 +108,13 @@ fn a_row_depends_on_itself_alone() {
             model().assign(&cpu, &dataset(some.clone())).unwrap(),
             model().score(&cpu, &dataset(some)).unwrap(),
         );
-        for (place, &i) in order.iter().enumerate() {
-            assert_eq!(found.clusters[place], all.clusters[i], "row {i}");
+        for (index, &i) in order.iter().enumerate() {
+            assert_eq!(found.clusters[index], all.clusters[i], "row {i}");
             assert_eq!(
-                found.probabilities[3 * place..3 * (place + 1)],
+                found.probabilities[3 * index..3 * (index + 1)],
                 all.probabilities[3 * i..3 * (i + 1)]
             );
-            assert_eq!(scores[place].to_bits(), all_scores[i].to_bits(), "row {i}");
+            assert_eq!(scores[index].to_bits(), all_scores[i].to_bits(), "row {i}");
         }
     }
 }

@@ -153,10 +153,10 @@ impl Observer for StopAfter {
 fn resumed(bytes: &[u8], observer: &mut dyn Observer) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("checkpoint.safetensors"), bytes).unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let data = probe_data().unwrap();
     let settings = probe_settings().check(&data).unwrap();
-    fit(&data, &settings, &Cpu::new(), observer, Some(&place))?.model.to_bytes()
+    fit(&data, &settings, &Cpu::new(), observer, Some(&checkpoints))?.model.to_bytes()
 }
 
 /// Checkpoints of the fixed run after each of its epochs, and one in which everything is done.
@@ -168,9 +168,9 @@ fn checkpoints() -> &'static [Vec<u8>] {
         let mut all = Vec::new();
         loop {
             let folder = tempfile::tempdir().unwrap();
-            let place = Checkpoints::new(folder.path());
+            let checkpoints = Checkpoints::new(folder.path());
             let mut observer = StopAfter::new(all.len() + 1);
-            let ended = fit(&data, &settings, &Cpu::new(), &mut observer, Some(&place));
+            let ended = fit(&data, &settings, &Cpu::new(), &mut observer, Some(&checkpoints));
             all.push(std::fs::read(folder.path().join("checkpoint.safetensors")).unwrap());
             match ended {
                 Err(Error::Interrupted { .. }) => {}
@@ -295,16 +295,18 @@ fn edited_checkpoints_never_panic() {
     let (mut accepted, mut refused) = (Vec::new(), 0);
     for (name, bytes) in kinds() {
         let whole: Value = serde_json::from_str(&metadata(bytes)).unwrap();
-        let mut places = Vec::new();
-        pointers(&whole, String::new(), &mut places);
-        places.retain(|place| !place.starts_with("/settings") && place != "/checksum" && !place.is_empty());
-        for place in places {
-            for value in replacements(whole.pointer(&place).unwrap()) {
+        let mut paths = Vec::new();
+        pointers(&whole, String::new(), &mut paths);
+        paths.retain(|pointer| {
+            !pointer.starts_with("/settings") && pointer != "/checksum" && !pointer.is_empty()
+        });
+        for pointer in paths {
+            for value in replacements(whole.pointer(&pointer).unwrap()) {
                 let mut json = whole.clone();
-                *json.pointer_mut(&place).unwrap() = value.clone();
+                *json.pointer_mut(&pointer).unwrap() = value.clone();
                 let mut edited = with_metadata(bytes, json.to_string());
                 reseal(&mut edited);
-                let what = format!("{name}: {place} = {value}");
+                let what = format!("{name}: {pointer} = {value}");
                 if assert_no_panic(&edited, &what) { accepted.push(what) } else { refused += 1 }
             }
         }

@@ -55,8 +55,8 @@ o.tolerance = 0.0;
         deviations in prop::sample::select(vec![0.0, 1.0, 1e2, 1e4, 1e6]),
     ) {
         let std = [0.1, 2.0, 30.0];
-        let variances: Vec<f64> = (0..5 * 3).map(|place| std[place % 3] * std[place % 3]).collect();
-        let means: Vec<f64> = (0..5 * 3).map(|place| (place as f64).sin() * std[place % 3]).collect();
+        let variances: Vec<f64> = (0..5 * 3).map(|index| std[index % 3] * std[index % 3]).collect();
+        let means: Vec<f64> = (0..5 * 3).map(|index| (index as f64).sin() * std[index % 3]).collect();
         let log_weights = vec![0.2f64.ln(); 5];
         let mixture = DiagonalMixture::new(log_weights, means, variances, 3).unwrap();
         let latents: Vec<f32> = (0..3).map(|j| (direction[j] * deviations * std[j]) as f32).collect();

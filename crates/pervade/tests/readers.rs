@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use pervade::data::{Assignments, Dataset, OutputFormat, ReadOptions, Rows, Values, read, read_bytes};
+use pervade::data::{
+    Dataset, OutputAssignments, OutputFormat, OutputRows, ReadOptions, Values, read, read_bytes,
+};
 
 /// A line of `cases.json`, written by `testdata/oracle/make_readers.py`.
 #[derive(Debug, serde::Deserialize)]
@@ -104,7 +106,7 @@ fn rows_that_were_written_read_back_the_same() {
     let folder = temporary();
     for file in ["rows.npy", "rows.csv", "rows.parquet"] {
         let path = folder.path().join(file);
-        Rows { values: &values, n_columns: 2, names: Some(&names) }.write(&path).unwrap();
+        OutputRows { values: &values, n_columns: 2, names: Some(&names) }.write(&path).unwrap();
         let data = read(&path, &ReadOptions::default()).unwrap().data;
         assert_eq!((data.n_rows(), data.n_columns()), (3, 2), "{file}");
         assert_eq!(rows_of(&data), values, "{file}");
@@ -118,15 +120,15 @@ fn rows_that_were_written_read_back_the_same() {
 #[test]
 fn assignments_have_one_line_a_row() {
     let clusters = [2, 0];
-    let all = Rows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
-    let text = |a: Assignments| {
+    let all = OutputRows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
+    let text = |a: OutputAssignments| {
         let mut out = Vec::new();
         a.write_to(&mut out, OutputFormat::Csv).unwrap();
         String::from_utf8(out).unwrap()
     };
-    let plain = Assignments { clusters: &clusters, probability: None, probabilities: None };
+    let plain = OutputAssignments { clusters: &clusters, probability: None, probabilities: None };
     assert_eq!(text(plain), "cluster\n2\n0\n");
-    let full = Assignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
+    let full = OutputAssignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
     assert_eq!(
         text(full),
         "cluster,probability,cluster_0,cluster_1,cluster_2\n2,0.75,0.25,0.0,0.75\n0,1.0,1.0,0.0,0.0\n"
@@ -147,7 +149,7 @@ fn no_rows_still_make_a_file_with_columns() {
     let folder = temporary();
     for file in ["none.npy", "none.csv", "none.parquet"] {
         let path = folder.path().join(file);
-        Rows { values: &[], n_columns: 2, names: None }.write(&path).unwrap();
+        OutputRows { values: &[], n_columns: 2, names: None }.write(&path).unwrap();
         let error = read(&path, &ReadOptions::default()).unwrap_err().to_string();
         assert!(error.contains("empty"), "{file}: {error}");
     }

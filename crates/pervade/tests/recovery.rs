@@ -1,6 +1,6 @@
 //! Planted clusters are found, and where there are none, none are found.
 //!
-//! Labels cannot reach a fit: `pervade::fit` takes a `Dataset`, which has no place for them, and
+//! Labels cannot reach a fit: `pervade::fit` takes a `Dataset`, which cannot hold them, and
 //! `tests/tidy.rs` checks that the type is not even named outside `data` and `metrics`. Here they
 //! stay on this side of the call.
 
@@ -41,8 +41,8 @@ fn moons() -> (Vec<f32>, Vec<u32>) {
         let (x, y) = (radius * turn.cos(), radius * turn.sin());
         let (x, y) = if upper { (x, y) } else { (1.0 - x, 0.3 - y) };
         // Pairs stand on a circle of their own.
-        let place = std::f64::consts::TAU * 2.0 * pair / MOONS as f64;
-        lift(x + 6.0 * place.cos(), y + 6.0 * place.sin(), row)
+        let angle = std::f64::consts::TAU * 2.0 * pair / MOONS as f64;
+        lift(x + 6.0 * angle.cos(), y + 6.0 * angle.sin(), row)
     };
     ((0..ROWS).flat_map(point).collect(), labels)
 }
@@ -51,9 +51,9 @@ fn moons() -> (Vec<f32>, Vec<u32>) {
 fn lifted() -> (Vec<f32>, Vec<u32>) {
     let labels: Vec<u32> = (0..ROWS).map(|row| (row % 4) as u32).collect();
     let point = |row: usize| {
-        let place = std::f64::consts::TAU * f64::from(labels[row]) / 4.0;
+        let angle = std::f64::consts::TAU * f64::from(labels[row]) / 4.0;
         let (x, y) = (uniform(row, 0) - 0.5, uniform(row, 1) - 0.5);
-        lift(x + 2.0 * place.cos(), y + 2.0 * place.sin(), row)
+        lift(x + 2.0 * angle.cos(), y + 2.0 * angle.sin(), row)
     };
     ((0..ROWS).flat_map(point).collect(), labels)
 }
@@ -140,8 +140,8 @@ fn sparse_rows_are_as_good_as_dense_ones() {
 fn nothing_is_found_where_nothing_is() {
     let (values, labels) = lifted();
     let key = Key::new(22, Stream::Sample, 0);
-    let place = |i: usize| key.permute(i / COLUMNS, ROWS, (i % COLUMNS) as u64) * COLUMNS + i % COLUMNS;
-    let shuffled: Vec<f32> = (0..values.len()).map(|i| values[place(i)]).collect();
+    let index = |i: usize| key.permute(i / COLUMNS, ROWS, (i % COLUMNS) as u64) * COLUMNS + i % COLUMNS;
+    let shuffled: Vec<f32> = (0..values.len()).map(|i| values[index(i)]).collect();
     for recipe in [Recipe::Robust, Recipe::Paper] {
         let found = fitted_score(&dense(&shuffled, COLUMNS), small(recipe, Clusters::Fixed(4)), &labels);
         // Chance is a quarter; the best matching of four clusters finds a little more.

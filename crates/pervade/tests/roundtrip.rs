@@ -85,8 +85,8 @@ fn flipped_bytes_give_an_error_or_with_a_new_checksum_a_model() {
     let mut bytes = model().to_vec();
     let (mut refused, mut read) = (0, 0);
     // All of the header, and a part of the numbers: each number is like the next.
-    let places = (0..header).chain((header..bytes.len()).step_by(7));
-    for at in places {
+    let offsets = (0..header).chain((header..bytes.len()).step_by(7));
+    for at in offsets {
         for flip in [0x01, 0x06, 0x20, 0x40, 0xff] {
             bytes[at] ^= flip;
             assert!(open(&bytes).is_err(), "byte {at}, flipped by {flip:#x}");

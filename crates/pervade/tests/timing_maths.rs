@@ -21,8 +21,8 @@ fn latents() -> Vec<f32> {
         (0..4).map(|draw| key.uniform(row as u64, column, draw) - 0.5).sum::<f64>() * 1.7
     };
     (0..N_ROWS * N_LATENT)
-        .map(|place| {
-            let (row, j) = (place / N_LATENT, (place % N_LATENT) as u32);
+        .map(|index| {
+            let (row, j) = (index / N_LATENT, (index % N_LATENT) as u32);
             let centre = 4.0 * (key.uniform((row % 10) as u64, j, 9) - 0.5);
             (centre + noise(row, j) + 0.5 * noise(row, 77)) as f32
         })

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::{Assignments, Dataset, ImageShape, Labels, OutputFormat, ReadOptions, Table, read_bytes};
+use pervade::data::{
+    Dataset, ImageShape, Labels, OutputAssignments, OutputFormat, ReadOptions, Table, read_bytes,
+};
 use pervade::metrics::Contingency;
 use pervade::{Error, Fit, Result, on_device};
 use pervade_plots::principal_plane;
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
     let clusters = &fit.assignments[fit.chosen];
-    Assignments { clusters, probability: None, probabilities: None }
+    OutputAssignments { clusters, probability: None, probabilities: None }
         .write(&args.out.join("assignments.csv"))?;
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
@@ -139,12 +141,12 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
     let reach = (1.3 * reaches[(reaches.len() - 1) * 99 / 100])
         .min(reaches[reaches.len() - 1])
         .max(f64::MIN_POSITIVE);
-    let place = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
+    let pixel = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
     let mut canvas = Canvas::new(SIDE, SIDE);
     // Larger dots for the heart, so that a cluster reads as a shape rather than as dust.
     let offsets = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (0, 0), (0, 2), (2, 0), (2, 2)];
     for (point, &cluster) in points.iter().zip(clusters) {
-        let (x, y) = (place(point[0]) as usize, place(-point[1]) as usize);
+        let (x, y) = (pixel(point[0]) as usize, pixel(-point[1]) as usize);
         let colour = COLOURS[cluster as usize % COLOURS.len()];
         offsets
             .iter()

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let read = started.elapsed();
     console.say(&told(&table.data, &args.data, &out, args.out.is_none()));
     let checked = settings.check(&table.data)?;
-    checkpoints.iter().for_each(|place| tell_of_checkpoint(place, console));
+    checkpoints.iter().for_each(|checkpoints| tell_of_checkpoint(checkpoints, console));
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
     let polled = interrupt::poll();
     let fit = on_device!(&device, device => {
@@ -93,13 +93,13 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
 /// Writes the model, then removes the checkpoint. If the model cannot be written, the checkpoint has the finished fit;
 /// if that could not be written either, the model goes to the system's folder for temporary files.
 fn save(fit: &Fit, out: &Path, is_saved: bool, checkpoints: Option<&Checkpoints>) -> Result<()> {
-    let checkpoint = checkpoints.filter(|place| place.exists());
+    let checkpoint = checkpoints.filter(|checkpoints| checkpoints.exists());
     let Err(error) = fit.model.save(out) else {
-        checkpoints.iter().for_each(|place| place.remove());
+        checkpoints.iter().for_each(|checkpoints| checkpoints.remove());
         return Ok(());
     };
-    if let Some(place) = checkpoint.filter(|_| is_saved) {
-        let folder = place.folder.display();
+    if let Some(checkpoints) = checkpoint.filter(|_| is_saved) {
+        let folder = checkpoints.folder.display();
         return Err(error.with_hint(format!(
             "nothing is lost: the same command with `--resume --checkpoint {folder} --out ELSEWHERE` writes the \
              model without training again"
@@ -119,9 +119,9 @@ fn save(fit: &Fit, out: &Path, is_saved: bool, checkpoints: Option<&Checkpoints>
 }
 
 /// Says what a checkpoint that is there already means for the run.
-fn tell_of_checkpoint(place: &Checkpoints, console: &Console) {
-    let folder = place.folder.display();
-    match (place.resume, place.exists()) {
+fn tell_of_checkpoint(checkpoints: &Checkpoints, console: &Console) {
+    let folder = checkpoints.folder.display();
+    match (checkpoints.resume, checkpoints.exists()) {
         (true, true) => {
             interrupt::set_resumable();
             console.say(&format!("resuming from {folder}"));
@@ -138,11 +138,12 @@ fn tell_of_checkpoint(place: &Checkpoints, console: &Console) {
 fn tell_what_is_left(error: &Error, checkpoints: Option<&Checkpoints>, console: &Console) {
     // An interruption says so itself.
     let interrupted = matches!(error, Error::Interrupted { .. });
-    if let Some(place) = checkpoints.filter(|place| place.exists() && !interrupted && interrupt::resumable())
+    if let Some(checkpoints) =
+        checkpoints.filter(|checkpoints| checkpoints.exists() && !interrupted && interrupt::resumable())
     {
         console.say(&format!(
             "note: the checkpoint in {} is kept; `--resume` continues from it",
-            place.folder.display()
+            checkpoints.folder.display()
         ));
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pervade::compute::Device;
-use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
 use pervade::memory::{self, Need};
 use pervade::model::Vade;
 use pervade::{Error, Result, on_device};
@@ -41,7 +41,7 @@ pub(crate) struct GenerateArgs {
 }
 
 /// Values that are generated at the most: 4 GiB of memory.
-const MOST_VALUES: usize = 1 << 30;
+const MAX_VALUES: usize = 1 << 30;
 
 /// Runs it.
 pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Result<Outcome> {
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     let model = super::load(&args.model, console)?;
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
     let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
-    if args.count == 0 || values.is_none_or(|n| n > MOST_VALUES) {
-        let most = MOST_VALUES / model.n_columns() / lines;
+    if args.count == 0 || values.is_none_or(|n| n > MAX_VALUES) {
+        let most = MAX_VALUES / model.n_columns() / lines;
         return Err(Error::setting("count", args.count, format!("must be between 1 and {most}")));
     }
     if picture.is_some() {
@@ -102,11 +102,12 @@ fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Con
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
-    let rows = Rows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
+    let rows = OutputRows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
     match &args.out {
         Some(out) if OutputFormat::of(out)? == OutputFormat::Npy => rows.write(out)?,
         out => {
-            let both = Assignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
+            let both =
+                OutputAssignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
             outputs::assignments(both, out.as_deref(), console)?;
         }
     }

@@ -96,8 +96,8 @@ fn history(record: &RestartRecord) -> String {
         ));
     }
     text.push_str("\n  epoch  modularity  silhouette  live clusters\n");
-    for (place, state) in record.states.iter().enumerate() {
-        let kept = if place == record.kept { "  <- kept" } else { "" };
+    for (index, state) in record.states.iter().enumerate() {
+        let kept = if index == record.kept { "  <- kept" } else { "" };
         text.push_str(&format!(
             "  {:>5}  {:>10.4}  {:>10.4}  {:>6} of {}{kept}\n",
             state.epoch, state.modularity, state.silhouette, state.live_clusters, state.clusters

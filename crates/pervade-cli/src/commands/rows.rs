@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::data::{OutputFormat, Rows};
+use pervade::data::{OutputFormat, OutputRows};
 use pervade::{Result, on_device};
 use serde_json::json;
 
@@ -68,7 +68,7 @@ pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Res
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.embed(device, &table.data)?);
     let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
-    let rows = Rows { values: &values, n_columns: names.len(), names: Some(&names) };
+    let rows = OutputRows { values: &values, n_columns: names.len(), names: Some(&names) };
     deliver("latents", rows, args.to.out.as_deref(), console)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
     let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
-    let rows = Rows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
+    let rows = OutputRows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
     deliver("reconstructions", rows, args.to.out.as_deref(), console)
 }
 
@@ -92,12 +92,12 @@ pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Res
     let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
     console.say(&format!("mean elbo {mean:.4} nats a row"));
     let names = ["elbo".to_string()];
-    let rows = Rows { values: &values, n_columns: 1, names: Some(&names) };
+    let rows = OutputRows { values: &values, n_columns: 1, names: Some(&names) };
     deliver("scores", rows, args.to.out.as_deref(), console)
 }
 
 /// Writes the rows and reports what was written.
-fn deliver(what: &str, rows: Rows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
+fn deliver(what: &str, rows: OutputRows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
     outputs::rows(rows, out, console)?;
     let n = rows.values.len() / rows.n_columns.max(1);
     console.say(&format!(

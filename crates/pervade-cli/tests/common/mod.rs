@@ -55,11 +55,11 @@ impl Ran {
 }
 
 /// A temporary folder in which the command runs.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }

@@ -60,8 +60,8 @@ impl Oracle {
 /// Relative to the larger of one and the expected value.
 pub(crate) fn assert_close(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
-    for (place, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{place}] is {a}, expected {b}");
+    for (index, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{index}] is {a}, expected {b}");
     }
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn planted(n_rows: usize, n_latent: usize, n_clusters: usize) -> (Vec
     let key = Key::new(5, Stream::Generate, 0);
     let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
     let labels: Vec<u32> = (0..n_rows).map(|row| (uniform(row, 0, 20) * n_clusters as f64) as u32).collect();
-    let value = |place: usize| {
-        let (row, j) = (place / n_latent, place % n_latent);
+    let value = |index: usize| {
+        let (row, j) = (index / n_latent, index % n_latent);
         let centre = 20.0 * uniform(labels[row] as usize, j, 21);
         let noise = (0..6).map(|draw| uniform(row, j, draw) - 0.5).sum::<f64>();
         (centre + noise) as f32

@@ -71,7 +71,7 @@ fn rows_that_do_not_fit_are_named() {
         ("1 2 3 4\n1 2 3 4 5\n", "line 2 has 5 fields, expected 4 as in the first line"),
         ("1 2 3 4\n1 2 x 4\n", "line 2, column 3 is `x`, not a finite number"),
         ("1 2 3 nan\n", "line 1, column 4 is `nan`, not a finite number"),
-        ("1 2 three 4\n1 2 3 4\n", "line 1 has `three`, which is no number"),
+        ("1 2 three 4\n1 2 3 4\n", "line 1 has `three`, which is not a number"),
         ("", "the table is empty: 0 rows x 0 columns"),
     ] {
         fs::write(&test, rows).unwrap();
@@ -93,7 +93,7 @@ fn labels_out_of_range_are_named() {
         assert_eq!(
             problem(folder.path()),
             format!(
-                "`test/y_test.txt`: line 2: the label is `{wrong}`, which is none of the 3 activities in \
+                "`test/y_test.txt`: line 2: the label is `{wrong}`, which is not one of the 3 activities in \
                  activity_labels.txt"
             )
         );

@@ -189,7 +189,7 @@ fn documents_that_are_missing_or_there_twice_are_named() {
     );
     documents[2] = ".I 2\n.W\noil\n";
     write_parts(folder.path(), "tokens", documents);
-    assert_eq!(problem(folder.path()), "`FOLDER`: document 2 is there twice");
+    assert_eq!(problem(folder.path()), "`FOLDER`: document 2 occurs twice");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn broken_topics_and_vectors_are_named() {
     );
     let folder = tempfile::tempdir().unwrap();
     for (line, expected) in [
-        ("one 1:1", "`one 1:1` does not begin with the number of a document"),
+        ("one 1:1", "`one 1:1` does not start with the number of a document"),
         ("1 7", "`7` is not `TERM:WEIGHT` with a weight above 0"),
         ("1 7:x", "`7:x` is not `TERM:WEIGHT` with a weight above 0"),
         ("1 7:-1", "`7:-1` is not `TERM:WEIGHT` with a weight above 0"),

@@ -142,7 +142,7 @@ fn labels_out_of_range_and_wrong_kinds_are_named() {
     let (text, _) = refusal(folder.path(), folder.path(), Some("column:last"));
     assert_eq!(text, "`FOLDER`: there are no labels `column:last` here; there is `y`");
     let (text, _) = refusal(&pictures, folder.path(), Some("y"));
-    assert_eq!(text, "`test_X.bin`: there are no labels `y` here; the file holds pictures alone");
+    assert_eq!(text, "`test_X.bin`: there are no labels `y` here; the file holds only pictures");
 }
 
 /// Bare pixels may begin like any other file; the name decides.

@@ -58,7 +58,7 @@ pub(crate) struct CompareArgs {
 }
 
 /// More seeds than this are a typing error.
-const MOST_SEEDS: usize = 100_000;
+const MAX_SEEDS: usize = 100_000;
 /// Most rows of the sample that the silhouette is taken on.
 const SILHOUETTE_ROWS: usize = 2_000;
 const EXAMPLES: &str = "Examples:
@@ -88,8 +88,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         Error::setting("clusters", "missing", "must be a whole number of at least 2")
             .with_hint("add `--clusters 10`; `pervade fit DATA --clusters auto` finds a number")
     })?;
-    if !(1..=MOST_SEEDS).contains(&args.seeds) {
-        return Err(Error::setting("seeds", args.seeds, format!("must be between 1 and {MOST_SEEDS}")));
+    if !(1..=MAX_SEEDS).contains(&args.seeds) {
+        return Err(Error::setting("seeds", args.seeds, format!("must be between 1 and {MAX_SEEDS}")));
     }
     let kind = format.map_or(Kind::Text, Format::kind);
     let _claim = Files::new(common.force)

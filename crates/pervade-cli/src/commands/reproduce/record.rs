@@ -49,7 +49,7 @@ pub(super) struct Run {
 
 impl Record {
     /// Where the record of a row lies.
-    pub(super) fn place(out: &Path, table: Which, row: &Row) -> PathBuf {
+    pub(super) fn path(out: &Path, table: Which, row: &Row) -> PathBuf {
         out.join("records").join(table.name()).join(format!("{}-{}.json", row.data, row.method))
     }
 

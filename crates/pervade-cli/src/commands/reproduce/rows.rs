@@ -111,16 +111,16 @@ impl Rows {
         Ok(rows)
     }
 
-    fn check(&self, place: &str) -> Result<()> {
+    fn check(&self, location: &str) -> Result<()> {
         for row in &self.rows {
             if !self.sets.iter().any(|set| set.name == row.data) {
                 let problem =
                     format!("the row `{}:{}` names a data set that has no `[[data]]`", row.data, row.method);
-                return Err(Error::data(place, problem));
+                return Err(Error::data(location, problem));
             }
             if row.seeds == 0 {
                 let problem = format!("the row `{}:{}` has no seeds", row.data, row.method);
-                return Err(Error::data(place, problem).with_hint("`seeds` must be at least 1"));
+                return Err(Error::data(location, problem).with_hint("`seeds` must be at least 1"));
             }
         }
         Ok(())
@@ -178,8 +178,8 @@ impl Row {
     }
 }
 
-fn parse(text: &str, place: &str) -> Result<Rows> {
-    toml::from_str(text).map_err(|e| Error::data(place, e.to_string().trim_end().replace('\n', "\n  ")))
+fn parse(text: &str, location: &str) -> Result<Rows> {
+    toml::from_str(text).map_err(|e| Error::data(location, e.to_string().trim_end().replace('\n', "\n  ")))
 }
 
 impl DataSet {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_with_its_place() {
+    fn errors_in_a_file_name_its_location() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.toml");
         for (text, told) in [

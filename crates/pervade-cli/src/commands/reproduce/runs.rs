@@ -77,7 +77,7 @@ pub(super) enum How<D: RivalDevice> {
 }
 
 impl<D: RivalDevice> How<D> {
-    /// By the row's method and settings, with `overrides` in their place.
+    /// With the method and settings of the row, overridden by `overrides`.
     pub(super) fn of(row: &Row, clusters: usize, overrides: &Map<String, Value>) -> Result<Self> {
         let mut keys = row.settings.clone();
         keys.extend(overrides.clone());

@@ -22,7 +22,7 @@ pub(super) struct PaperTable {
 impl PaperTable {
     /// The rows with the records that lie in `out`.
     pub(super) fn load(which: Which, rows: Rows, out: &Path) -> Result<Self> {
-        let record = |row: &Row| Record::load(&Record::place(out, which, row));
+        let record = |row: &Row| Record::load(&Record::path(out, which, row));
         let records = rows.rows.iter().map(record).collect::<Result<_>>()?;
         Ok(Self { which, rows, records })
     }

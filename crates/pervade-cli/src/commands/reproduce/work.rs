@@ -100,7 +100,7 @@ fn run_row<D: RivalDevice>(
     device_name: &str,
     console: &Console,
 ) -> Result<Option<Error>> {
-    let path = Record::place(&args.out, which, row);
+    let path = Record::path(&args.out, which, row);
     let earlier = if args.again { None } else { Record::load(&path)? };
     if which == Which::Table1 {
         let runs = vec![statistics(table, device_name)?];
@@ -211,7 +211,7 @@ pub(super) fn list(
     for (which, rows) in tables {
         let which = *which;
         for row in rows.selected(&args.only) {
-            let path = Record::place(&args.out, which, row);
+            let path = Record::path(&args.out, which, row);
             let seeds = args.seeds.unwrap_or(row.seeds);
             let done = Record::load(&path)?.map_or(0, |record| seeds - record.missing(seeds).len());
             let absent = args.data.as_deref().and_then(|folder| rows.set(&row.data).ok()?.absent(folder));

@@ -87,7 +87,7 @@ pub(super) fn draw(figure: Figure, rows: &Rows, out: &Path) -> Result<Option<[Pa
 
 /// Whether the numbers of a figure, or some of them, are there.
 pub(super) fn is_begun(figure: Figure, out: &Path) -> bool {
-    record::place(out, figure).exists()
+    record::path_of(out, figure).exists()
 }
 
 /// Mean accuracies of all others in table 2's records, and the paper's value for VaDE.
@@ -99,7 +99,7 @@ fn levels(rows: &Rows, data: &str, out: &Path) -> Result<(Vec<draw::MethodLevel>
             paper = row.paper.get("accuracy").copied();
             continue;
         }
-        let record = Record::load(&Record::place(out, Which::Table2, row))?;
+        let record = Record::load(&Record::path(out, Which::Table2, row))?;
         levels.extend(record.and_then(|record| Some((row.method.clone(), record.spread("accuracy")?.mean))));
     }
     Ok((levels, paper))

@@ -96,8 +96,8 @@ impl<D: RivalDevice> Studio<'_, D> {
             let line = table.first_values.iter().position(|&value| value as usize == cluster)?;
             let counts = &table.counts[line * width..(line + 1) * width];
             (0..width)
-                .max_by_key(|&place| (counts[place], width - place))
-                .map(|place| table.second_values[place] as usize)
+                .max_by_key(|&index| (counts[index], width - index))
+                .map(|index| table.second_values[index] as usize)
         };
         let mut order: Vec<usize> = (0..k).collect();
         order.sort_by_key(|&cluster| label(cluster).unwrap_or(usize::MAX));
@@ -124,7 +124,7 @@ impl<D: RivalDevice> Studio<'_, D> {
         let matched = table.matching();
         let right = |&row: &usize| {
             let line = table.first_values.iter().position(|&value| value == clusters[row]);
-            let label = line.and_then(|line| matched[line]).map(|place| table.second_values[place]);
+            let label = line.and_then(|line| matched[line]).map(|index| table.second_values[index]);
             label == Some(self.labels.ids()[row])
         };
         self.console.say(&format!("t-SNE of {title}'s representation"));

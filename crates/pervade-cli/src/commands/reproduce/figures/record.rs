@@ -44,7 +44,7 @@ pub(super) struct Accuracy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Points {
-    /// The label of each point, as a place in `names`.
+    /// The label of each point, as an index into `names`.
     pub(super) labels: Vec<u32>,
     pub(super) names: Vec<String>,
     pub(super) panels: Vec<PointPanel>,
@@ -90,7 +90,7 @@ pub(super) struct PicturePanel {
 impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
     /// The record of a figure below `out`, if there is one.
     pub(super) fn load(out: &Path, figure: Figure) -> Result<Option<Self>> {
-        let path = place(out, figure);
+        let path = path_of(out, figure);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -104,7 +104,7 @@ impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
 
     /// Writes it, whole or not at all; on few lines, because most of it is numbers.
     pub(super) fn save(&self, out: &Path, figure: Figure) -> Result<()> {
-        let path = place(out, figure);
+        let path = path_of(out, figure);
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         let text =
@@ -118,12 +118,12 @@ impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
             return Ok(());
         }
         let problem = "this was made with other settings or data";
-        Err(Error::data(place(out, figure).display(), problem)
+        Err(Error::data(path_of(out, figure).display(), problem)
             .with_hint("give another `--out`, or `--again` to replace the record"))
     }
 }
 
-pub(super) fn place(out: &Path, figure: Figure) -> PathBuf {
+pub(super) fn path_of(out: &Path, figure: Figure) -> PathBuf {
     out.join("records/figures").join(format!("{}.json", figure.name()))
 }
 

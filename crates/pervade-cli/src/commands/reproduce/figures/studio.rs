@@ -19,7 +19,7 @@ use crate::commands::reproduce::runs::How;
 use crate::commands::reproduce::{Quick, labels_of};
 use crate::console::Console;
 
-/// Rows that t-SNE places; the paper has as many.
+/// Rows in the t-SNE plot, as in the paper.
 const POINTS: usize = 2_000;
 /// Methods whose pictures are shown, with VaDE last.
 const GENERATORS: [(&str, &str); 3] = [("gmm", "GMM"), ("vae", "VAE"), ("infogan", "InfoGAN")];
