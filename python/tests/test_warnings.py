@@ -41,11 +41,11 @@ def test_collapse_is_a_warning(collapsed):
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         vade.fit(X)
-    told = remarks(recorded)
+    texts = remarks(recorded)
     live = vade.history_["states"][vade.history_["kept"]]
     assert live["live_clusters"] < live["clusters"], "the test needs clusters that collapse"
-    assert set(vade.history_["remarks"]) <= set(told) and len(told) == len(set(told))
-    assert any("clusters hold half a percent" in text for text in told)
+    assert set(vade.history_["remarks"]) <= set(texts) and len(texts) == len(set(texts))
+    assert any("clusters hold half a percent" in text for text in texts)
     assert all(w.filename == __file__ for w in recorded if w.category is FitWarning)
 
 
@@ -70,10 +70,10 @@ def start_kept(small, rows):
 
 
 def test_the_lower_bound_is_of_the_model_that_is_kept(small, rows):
-    vade, told = start_kept(small, rows)
+    vade, texts = start_kept(small, rows)
     assert vade.lower_bound_ == pytest.approx(vade.score(rows), rel=1e-6)
     assert vade.lower_bound_ != pytest.approx(vade.history_["joint"][-1]["elbo"], rel=1e-3)
-    assert any("the model is the start" in text for text in told)
+    assert any("the model is the start" in text for text in texts)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 # Far above what any case needs: a busy machine is no finding.
 TIMEOUT = 180.0
-# A run that was told to stop has two seconds; a busy machine gets some more.
+# A run that was signalled to stop has two seconds; a busy machine gets some more.
 STOP_SECONDS = 8.0
 NOBODY = 65534
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -144,13 +144,13 @@ class Case:
                 except subprocess.TimeoutExpired:
                     process.send_signal(what)
                     sent.append(what)
-            told = time.monotonic()
+            signalled = time.monotonic()
             out = process.communicate(timeout=STOP_SECONDS if sent else timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             out = process.communicate()
             kind = "slow stop" if sent else "hang"
-            self.fail(kind, f"still running {time.monotonic() - (told if sent else started):.1f} s later; {last(out[1])}")
+            self.fail(kind, f"still running {time.monotonic() - (signalled if sent else started):.1f} s later; {last(out[1])}")
             sent.append(signal.SIGKILL)
         return Ran(process.returncode, out[0] or b"", out[1] or b"", time.monotonic() - started, sent)
 

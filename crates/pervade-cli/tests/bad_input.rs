@@ -107,7 +107,7 @@ fn broken_folders_of_known_data_sets_are_refused() {
 }
 
 #[test]
-fn tables_that_are_no_tables_of_numbers_are_refused() {
+fn tables_that_are_not_numeric_are_refused() {
     let sandbox = Sandbox::new();
     sandbox.write("ragged.csv", good_csv() + "1,2\n");
     sandbox.write("words.csv", format!("a,b,c\n{}1,two,3\n", good_csv()));
@@ -180,7 +180,7 @@ fn outputs_that_cannot_be_written_are_refused_first() {
 }
 
 #[test]
-fn models_that_are_none_are_refused() {
+fn files_that_are_not_models_are_refused() {
     let sandbox = Sandbox::new();
     let digits = digits();
     let digits = digits.to_str().unwrap();
@@ -218,7 +218,7 @@ fn models_that_are_none_are_refused() {
     assert!(ran.status == 2 && ran.json()["error"].as_str().unwrap().contains("not a pervade model"));
 }
 
-/// A disk that is full after a few kilobytes: the shell's limit on file sizes, with the signal off.
+/// A disk that is full after a few kilobytes: the shell's limit on file sizes, with its signal ignored.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_nothing_behind() {

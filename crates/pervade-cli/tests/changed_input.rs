@@ -27,7 +27,7 @@ fn write_npy(sandbox: &Sandbox) -> std::path::PathBuf {
     sandbox.write("x.npy", bytes)
 }
 
-/// A fit that takes long enough to be hit and saves after every epoch.
+/// A fit that takes long enough to be interrupted and saves after every epoch.
 fn fit(sandbox: &Sandbox, model: &str) -> Command {
     let flags = "-k 3 --hidden 32,32 --pretrain-epochs 4 --epochs 300 --device cpu --checkpoint-seconds 0";
     let log = format!("{model}.jsonl");
@@ -36,7 +36,7 @@ fn fit(sandbox: &Sandbox, model: &str) -> Command {
     sandbox.command(&args)
 }
 
-/// Runs the command, changes its data once the log says `word`, and waits for its end.
+/// Runs the command, changes its data once the log contains `word`, and waits for it to exit.
 fn change_when(sandbox: &Sandbox, model: &str, word: &str, change: impl FnOnce(&Path)) -> Ran {
     let mut command = fit(sandbox, model);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -50,7 +50,7 @@ fn change_when(sandbox: &Sandbox, model: &str, word: &str, change: impl FnOnce(&
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran {
-        // A death by signal has no code.
+        // A process killed by a signal has no exit code.
         status: output.status.code().unwrap_or(-1),
         stdout: text(output.stdout),
         stderr: text(output.stderr),
@@ -71,7 +71,7 @@ fn assert_refused(ran: &Ran, problem: &str) {
 }
 
 #[test]
-fn data_that_are_shortened_during_a_fit_end_it_with_one_error() {
+fn shortening_the_data_during_a_fit_is_one_error() {
     for word in ["pretrained", "\"trained\""] {
         let sandbox = Sandbox::new();
         let data = write_npy(&sandbox);
@@ -85,7 +85,7 @@ fn data_that_are_shortened_during_a_fit_end_it_with_one_error() {
 }
 
 #[test]
-fn data_that_are_shortened_during_a_comparison_end_it_with_one_error() {
+fn shortening_the_data_during_a_comparison_is_one_error() {
     let sandbox = Sandbox::new();
     write_npy(&sandbox);
     let args = "compare x.npy -k 3 --methods k-means,ae+gmm --seeds 2 --hidden 32,32 --pretrain-epochs 300";
@@ -108,7 +108,7 @@ fn data_that_are_shortened_during_a_comparison_end_it_with_one_error() {
 }
 
 #[test]
-fn data_that_are_rewritten_during_a_fit_end_it_with_one_error() {
+fn rewriting_the_data_during_a_fit_is_one_error() {
     let changes: [&[u8]; 2] = [&[7; 4096], &[0xff; 4096]]; // finite numbers, and NaN
     for bytes in changes {
         let sandbox = Sandbox::new();
@@ -123,7 +123,7 @@ fn data_that_are_rewritten_during_a_fit_end_it_with_one_error() {
     }
 }
 
-/// Under a limit on addresses that has room for the file once.
+/// With a limit on address space that has room for the file once.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_npy_file_is_mapped_once() {
@@ -150,7 +150,7 @@ fn a_npy_file_is_mapped_once() {
 }
 
 #[test]
-fn an_array_is_not_chosen_where_arrays_have_no_names() {
+fn choosing_an_array_is_refused_if_arrays_have_no_names() {
     let sandbox = Sandbox::new();
     let files = [
         "f32_c.npy",
@@ -186,7 +186,7 @@ fn an_array_is_not_chosen_where_arrays_have_no_names() {
 fn damaged_parquet_files_print_no_panic() {
     let sandbox = Sandbox::new();
     let good = std::fs::read(sample("doubles.parquet")).unwrap();
-    // Each of these makes the decoder (parquet and arrow-buffer, version 60) panic, in three different sandboxes.
+    // Each of these makes the decoder (parquet and arrow-buffer, version 60) panic, at three different points in its code.
     for at in [137, 277, 649, 852] {
         let mut bytes = good.clone();
         bytes[at] ^= 0xff;

@@ -1,4 +1,4 @@
-//! Columns go by their names: any order is matched, other names are refused, by every command that reads rows.
+//! Columns are matched by name: any order is accepted, other names are refused, by every command that reads rows.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn columns() -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// The columns in this order as CSV, each name perhaps changed.
+/// The columns in this order as CSV, with names optionally changed.
 fn csv(order: &[usize], rename: impl Fn(&str) -> String) -> String {
     let all = columns();
     let header: Vec<String> = order.iter().map(|&j| rename(all[j].0)).collect();
@@ -30,7 +30,7 @@ fn same(name: &str) -> String {
     name.to_string()
 }
 
-/// A folder with a model and tables around it.
+/// A folder with a model and several tables.
 fn fitted() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("t.csv", csv(&[0, 1, 2, 3], same));
@@ -53,7 +53,7 @@ fn args<'a>(command: &'a str, data: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
-fn another_order_gives_the_same_answer() {
+fn another_order_gives_the_same_result() {
     let sandbox = fitted();
     for command in COMMANDS {
         let (plain, turned) =
@@ -70,7 +70,7 @@ fn another_order_gives_the_same_answer() {
 }
 
 #[test]
-fn other_names_are_refused_and_named() {
+fn other_names_are_refused_with_an_error_that_names_them() {
     let sandbox = fitted();
     sandbox.write(
         "renamed.csv",
@@ -103,7 +103,7 @@ fn other_names_are_refused_and_named() {
 }
 
 #[test]
-fn without_names_columns_go_by_position() {
+fn without_names_columns_are_matched_by_position() {
     let sandbox = fitted();
     let (_, body) =
         csv(&[0, 1, 2, 3], same).split_once('\n').map(|(a, b)| (a.to_string(), b.to_string())).unwrap();
@@ -112,7 +112,7 @@ fn without_names_columns_go_by_position() {
         (sandbox.run(&args("embed", "t.csv")).done(), sandbox.run(&args("embed", "bare.csv")).done());
     assert_eq!(named.stdout, bare.stdout);
     assert!(!bare.stderr.contains("matched by name"));
-    // A model of rows without names takes any.
+    // A model of rows without names accepts any names.
     let fit = ["fit", "bare.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
     sandbox.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
     let (plain, turned) =

@@ -32,9 +32,9 @@ fn every_method_has_a_line_and_the_saved_table_is_the_printed_one() {
 }
 
 #[test]
-fn without_labels_the_label_free_scores_stand_alone_and_failures_are_lines() {
+fn without_labels_only_label_free_scores_are_shown_and_failures_are_lines() {
     let sandbox = Sandbox::new();
-    // More columns than full covariances take: that method fails, the other goes on.
+    // More columns than full covariances support: that method fails, the other continues.
     let row = |i: usize| (0..1100).map(|j| ((i * j) % 7).to_string()).collect::<Vec<_>>().join(",");
     sandbox.write("wide.csv", (1..40).map(|i| row(i) + "\n").collect::<String>());
     let args = ["compare", "wide.csv", "-k", "2", "--methods", "k-means,gmm-full", "--out", "table.csv"];
@@ -46,10 +46,10 @@ fn without_labels_the_label_free_scores_stand_alone_and_failures_are_lines() {
 }
 
 #[test]
-fn mistakes_are_told_before_any_work() {
+fn usage_errors_are_reported_before_any_work() {
     let sandbox = Sandbox::new();
     let digits = digits();
-    for (more, told) in [
+    for (more, expected) in [
         (
             &["-k", "10", "--methods", "kmeans"][..],
             "`kmeans`, must be `all` or some of: vade, vade-paper, k-means",
@@ -62,7 +62,7 @@ fn mistakes_are_told_before_any_work() {
     ] {
         let ran = sandbox.run(&[&["compare", digits.to_str().unwrap()][..], more].concat());
         assert_eq!(ran.status, 2, "{}", ran.stderr);
-        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
     }
     assert!(sandbox.files().is_empty());
 }

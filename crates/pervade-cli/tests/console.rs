@@ -1,4 +1,4 @@
-//! What reaches the screen: no control characters of strangers, no silence about a full disk.
+//! What reaches the screen: no control characters from files or arguments, and errors if the disk is full.
 #![cfg(unix)]
 
 mod common;
@@ -20,10 +20,10 @@ fn is_clean(ran: &Ran) {
 }
 
 #[test]
-fn names_in_files_and_flags_are_written_out() {
+fn control_characters_in_names_and_flags_are_escaped() {
     let sandbox = Sandbox::new();
     let name = format!("x{ESCAPE}.csv");
-    // A table with the bytes below 32 is no text; these are above.
+    // A table with bytes below 32 is not text; these are above.
     let headed = two_groups(60).replacen("a,b", "a\u{9b}31m\u{202e},b", 1);
     sandbox.write(&name, headed);
     let fit = ["fit", &name, "--labels", "column:y", "-k", "2", "--out", "m.pervade"];

@@ -1,5 +1,5 @@
-//! Files are not lost: no output is an input, nothing of another kind is overwritten, one run at a time writes a file, and
-//! a failed write leaves a way to go on. For every command that writes.
+//! Files are not lost: no output is an input, nothing of another kind is overwritten, only one run at a time writes a
+//! file, and a failed write leaves a way to continue. For every command that writes.
 #![cfg(unix)]
 
 mod common;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{QUICK, Ran, Sandbox, finish, two_groups};
 
-/// A folder with a table, a file of labels, a configuration and a model of the table.
+/// A folder with a table, a label file, a configuration and a model of the table.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("x.csv", two_groups(60));
@@ -31,7 +31,7 @@ fn contents(sandbox: &Sandbox) -> Vec<(String, Vec<u8>)> {
     sandbox.files().into_iter().filter(is_file).map(|name| (name.clone(), sandbox.bytes(&name))).collect()
 }
 
-/// The command must end with status 2 and one error, and change nothing.
+/// The command must exit with status 2 and one error, and change nothing.
 #[track_caller]
 fn refused(sandbox: &Sandbox, args: &[&str], says: &str) {
     let before = contents(sandbox);
@@ -61,7 +61,7 @@ fn no_output_of_fit_is_an_input() {
     for other in ["link.csv", "twin.csv", "folder/up/x.csv"] {
         fit(&["--out", other, "--force"]);
     }
-    // Outputs that are each other.
+    // Outputs that are the same file.
     fit(&["--out", "n", "--record", "n"]);
     fit(&["--out", "n", "--log", "./n"]);
     fit(&["--out", "n", "--record", "r", "--log", "r"]);
@@ -85,7 +85,7 @@ fn no_output_of_another_command_is_an_input() {
             ["compare", "x.csv", "--labels", "y.csv", "-k", "2", "--methods", "k-means", "--seeds", "1"];
         refused(&sandbox, &[&start[..], &["--force", "--out", input]].concat(), SAME);
     }
-    // What the shell opened for appending is seen too.
+    // A file that the shell opened for appending is detected too.
     let mut command = sandbox.command(&["assign", "m.csv", "x.csv", "--labels", "column:y"]);
     let before = sandbox.bytes("x.csv");
     let file = std::fs::File::options().append(true).open(sandbox.path("x.csv")).unwrap();
@@ -114,7 +114,7 @@ fn files_in_a_folder_of_data_are_not_overwritten() {
 }
 
 #[test]
-fn files_of_another_kind_are_overwritten_by_force_only() {
+fn files_of_another_kind_are_overwritten_only_with_force() {
     let sandbox = sandbox();
     let other = "is not";
     let cases: [&[&str]; 9] = [
@@ -150,7 +150,7 @@ fn files_of_another_kind_are_overwritten_by_force_only() {
         }
         sandbox.write(&name, "my own notes, and no array");
         refused(&sandbox, &args, other);
-        // An empty file, and one of the same kind, are no loss.
+        // Overwriting an empty file, or one of the same kind, loses nothing.
         sandbox.write(&name, "");
         sandbox.run(&args).done();
         let again = sandbox.run(&args).done();
@@ -176,13 +176,13 @@ fn files_of_another_kind_are_overwritten_by_force_only() {
     refused(&sandbox, &["reproduce", "table1", "--data", "demo", "--out", "repro"], other);
 }
 
-/// Holds the lock on a file as another run would, until the answer is dropped.
+/// Holds the lock on a file as another run would, until the result is dropped.
 fn hold(sandbox: &Sandbox, name: &str) -> pervade::files::Lock {
     pervade::files::Lock::take(&sandbox.path(name), "process 4711 (pervade fit)").unwrap().unwrap()
 }
 
 #[test]
-fn a_file_that_another_run_writes_is_refused() {
+fn a_file_being_written_by_another_run_is_refused() {
     let sandbox = sandbox();
     let fit: &[&str] = &[&["fit", "x.csv", "--labels", "column:y", "-k", "2"], &QUICK[..]].concat();
     let model = ["m.pervade", "x.csv", "--labels", "column:y", "--out", "o.npy"];
@@ -208,9 +208,9 @@ fn a_file_that_another_run_writes_is_refused() {
     }
 }
 
-/// Also when they begin together: the refused ones make no folder that vanishes under the one that goes on.
+/// Even if they start at the same time: refused runs do not remove the folder of the one that continues.
 #[test]
-fn of_runs_that_begin_together_one_goes_on() {
+fn of_runs_started_together_one_continues() {
     let sandbox = Sandbox::new();
     sandbox.write("x.csv", two_groups(60));
     for _ in 0..8 {
@@ -230,7 +230,7 @@ fn of_runs_that_begin_together_one_goes_on() {
 }
 
 #[test]
-fn two_runs_with_one_checkpoint_do_not_harm_each_other() {
+fn two_runs_with_one_checkpoint_do_not_interfere() {
     let sandbox = sandbox();
     sandbox.write("x.csv", two_groups(3000));
     let long =
@@ -266,7 +266,7 @@ fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// A file system with this little room, where this user may mount one.
+/// A small file system, if this user may mount one.
 struct Small<'p> {
     sandbox: &'p Sandbox,
 }
@@ -313,7 +313,7 @@ fn a_finished_fit_survives_a_full_disk() {
 }
 
 #[test]
-fn a_checkpoint_that_does_not_fit_is_no_end_and_the_last_good_one_stays() {
+fn a_checkpoint_that_does_not_fit_is_not_fatal_and_the_last_good_one_stays() {
     let sandbox = sandbox();
     let Some(_small) = Small::mount(&sandbox, 4096) else { return };
     fit(&sandbox, &["--out", "whole.pervade"]).done();
@@ -328,7 +328,7 @@ fn a_checkpoint_that_does_not_fit_is_no_end_and_the_last_good_one_stays() {
     let elsewhere = Path::new(elsewhere.unwrap_or_else(|| panic!("{}", ran.stderr)));
     assert!(std::fs::read(elsewhere).unwrap() == sandbox.bytes("whole.pervade"));
     std::fs::remove_dir_all(elsewhere.parent().unwrap()).unwrap();
-    // A good checkpoint, then a full disk: it stays as it is.
+    // A good checkpoint, then a full disk: the checkpoint stays as it was.
     let Ran { stderr, .. } = fit(&sandbox, &["--out", "n/m.pervade", "--checkpoint", "kept"]);
     assert!(stderr.contains("cannot write `n/m.pervade`"), "{stderr}");
     assert!(!sandbox.path("kept").exists(), "refused before the work, nothing is left");
@@ -358,7 +358,7 @@ fn a_fit_survives_the_loss_of_its_folder() {
 }
 
 #[test]
-fn a_write_that_fails_leaves_the_old_file_for_every_command() {
+fn a_failed_write_leaves_the_old_file_for_every_command() {
     let sandbox = sandbox();
     let Some(_small) = Small::mount(&sandbox, 4096) else { return };
     sandbox.write("x.csv", two_groups(2000));
@@ -414,7 +414,7 @@ fn a_file_too_large_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn links_of_others_are_not_followed_and_modes_stay() {
+fn links_of_other_users_are_not_followed_and_modes_are_kept() {
     let sandbox = sandbox();
     sandbox.write("target", "precious");
     let cases: [(&[&str], &str); 4] = [
@@ -447,7 +447,7 @@ fn links_of_others_are_not_followed_and_modes_stay() {
         fit(&sandbox, &["--out", "m.pervade", "--log", "log.jsonl"]).done();
         assert_eq!(std::fs::metadata(&log).unwrap().mode() & 0o777, mode);
     }
-    // A new file is as the umask says.
+    // A new file has the mode given by the umask.
     let binary = assert_cmd::cargo::cargo_bin!("pervade");
     let script = format!("umask 027; exec '{}' generate m.pervade --out new.csv", binary.display());
     assert!(

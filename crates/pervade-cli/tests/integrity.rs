@@ -1,4 +1,4 @@
-//! The command and damaged or older files.
+//! The command with damaged or older files.
 
 mod common;
 
@@ -26,7 +26,7 @@ const USES: [&[&str]; 5] = [
 fn a_damaged_model_is_refused_by_every_command() {
     let sandbox = fitted();
     let whole = sandbox.bytes("m.pervade");
-    // The lowest bit of a weight: the file is as before in every respect but one number.
+    // The lowest bit of a weight: only one number of the file changes.
     let mut damaged = whole.clone();
     let at = damaged.len() - 40;
     damaged[at] ^= 1;
@@ -41,7 +41,7 @@ fn a_damaged_model_is_refused_by_every_command() {
     USES.iter().for_each(|args| drop(sandbox.run(args).done()));
 }
 
-/// What a run of an earlier version left: the entry is cut out of the header, which keeps its length.
+/// A file of an earlier version: the entry is removed from the header, which keeps its length.
 fn without_checksum(bytes: &[u8]) -> Vec<u8> {
     let entry = br#",\"checksum\":\"xxh3-128:"#;
     let at = bytes.windows(entry.len()).position(|window| window == entry).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{Sandbox, digits, finish};
 
-/// A fit that saves after every epoch; long enough to be hit in every stage.
+/// A fit that saves after every epoch; long enough to be interrupted in every stage.
 fn command(sandbox: &Sandbox, model: &str, more: &[&str]) -> Command {
     let digits = digits();
     let fit = ["fit", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--out", model];
@@ -29,7 +29,7 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Waits until the log holds the word.
+/// Waits until the log contains the word.
 fn wait_for(sandbox: &Sandbox, log: &str, word: &str) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !std::fs::read_to_string(sandbox.path(log)).is_ok_and(|log| log.contains(word)) {
@@ -100,7 +100,7 @@ fn a_checkpoint_of_another_run_is_refused() {
     assert!(sandbox.path("kept").exists(), "the checkpoint is still there");
 }
 
-/// A fit whose only epoch of each stage, and whose start of the mixture, take many seconds.
+/// A fit in which the only epoch of each stage, and the mixture start, take many seconds.
 fn slow(sandbox: &Sandbox, model: &str, more: &[&str]) -> Command {
     let digits = digits();
     let fit = ["fit", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--out", model];
@@ -145,7 +145,7 @@ fn every_signal_saves_in_the_middle_of_an_epoch() {
 }
 
 #[test]
-fn a_stop_while_the_mixture_starts_keeps_what_was_pretrained() {
+fn a_stop_in_the_mixture_start_keeps_the_pretraining() {
     let sandbox = Sandbox::new();
     let more = ["--components", "600", "--mixture-starts", "20", "--hidden", "16", "--pretrain-epochs", "2"];
     let fit = |model: &str, more: &[&str]| {
@@ -169,7 +169,7 @@ fn a_stop_while_the_mixture_starts_keeps_what_was_pretrained() {
 }
 
 #[test]
-fn a_signal_leaves_nothing_unfinished_where_nothing_is_trained() {
+fn a_signal_leaves_no_unfinished_files_in_commands_that_do_not_train() {
     let sandbox = Sandbox::new();
     sandbox.fit_digits("m.pervade", &[]).done();
     let many = ["generate", "m.pervade", "-n", "3000000", "--out", "g.csv"];
@@ -185,7 +185,7 @@ fn a_signal_leaves_nothing_unfinished_where_nothing_is_trained() {
 }
 
 #[test]
-fn what_is_ignored_on_purpose_stays_ignored() {
+fn signals_ignored_on_purpose_stay_ignored() {
     let sandbox = Sandbox::new();
     let fit = command(&sandbox, "m.pervade", &["--log", "log.jsonl"]);
     let mut nohup = Command::new("nohup");

@@ -1,4 +1,4 @@
-//! Too little memory: refused with both figures before anything is allocated, and never an abort.
+//! Too little memory: an error with both sizes before anything is allocated, and never an abort.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 
 use common::{Ran, Sandbox, TINY, finish};
 
-/// The limit of most tests, in the kB of `ulimit -v`, and as messages put it.
+/// The limit of most tests, in kB for `ulimit -v`, and as in messages.
 const GIGABYTE: usize = 1_000_000;
 const LIMIT: &str = "the address-space limit of 1.02 GB (ulimit -v) leaves ";
 
-/// The command in an address space of so many kB.
+/// The command in an address space of `kilobytes` kB.
 fn limited(sandbox: &Sandbox, kilobytes: usize, args: &[&str]) -> Command {
     let inner = sandbox.command(args);
     let mut command = Command::new("sh");
@@ -27,7 +27,7 @@ fn run(sandbox: &Sandbox, args: &[&str]) -> Ran {
     finish(limited(sandbox, GIGABYTE, args))
 }
 
-/// Exit 2, one error that names the need and the limit, advice, and nothing written.
+/// Exit 2, one error that names the need and the limit, a hint, and no files written.
 #[track_caller]
 fn assert_refused(sandbox: &Sandbox, args: &[&str], advice: &str) {
     let before = sandbox.files();
@@ -42,7 +42,7 @@ fn assert_refused(sandbox: &Sandbox, args: &[&str], advice: &str) {
     assert_eq!(sandbox.files(), before, "{args:?}");
 }
 
-/// An `.npy` file of zeros that takes no room on the disk.
+/// A sparse `.npy` file of zeros that takes no space on disk.
 fn zeros(sandbox: &Sandbox, name: &str, descr: &str, n_rows: u64, n_columns: u64) {
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}");
@@ -64,7 +64,7 @@ fn table(sandbox: &Sandbox) {
     sandbox.write("x.csv", (0..600).map(|i| row(i) + "\n").collect::<String>());
 }
 
-/// A PNG of black pixels, a bit each in the file.
+/// A PNG of black pixels, one bit each in the file.
 fn black(sandbox: &Sandbox, name: &str, side: u32) {
     let file = File::create(sandbox.path(name)).unwrap();
     let mut encoder = png::Encoder::new(file, side, side);
@@ -77,7 +77,7 @@ fn black(sandbox: &Sandbox, name: &str, side: u32) {
 }
 
 #[test]
-fn an_ordinary_fit_has_room_in_a_gigabyte() {
+fn an_ordinary_fit_fits_into_a_gigabyte() {
     let sandbox = Sandbox::new();
     table(&sandbox);
     for threads in ["2", "64"] {
@@ -86,7 +86,7 @@ fn an_ordinary_fit_has_room_in_a_gigabyte() {
         run(&sandbox, &args).done();
         run(&sandbox, &["assign", "m.pervade", "x.csv", "--threads", threads]).done();
     }
-    // The usual networks, too.
+    // With the default networks, too.
     let brief = ["--pretrain-epochs", "1", "--epochs", "1", "--device", "cpu"];
     run(&sandbox, &[&["fit", "x.csv", "-k", "3", "-o", "m.pervade"], &brief[..]].concat()).done();
 }
@@ -122,7 +122,7 @@ fn tables_with_too_many_columns_are_refused() {
 }
 
 #[test]
-fn small_integers_are_refused_where_they_do_not_fit_as_floats() {
+fn small_integers_are_refused_if_they_do_not_fit_as_floats() {
     let sandbox = Sandbox::new();
     zeros(&sandbox, "x.npy", "|i1", 3_000_000, 100);
     assert_refused(&sandbox, &["fit", "x.npy", "-k", "3", "-o", "m.pervade"], "give fewer rows");
@@ -142,7 +142,7 @@ fn pixels_are_counted_before_they_are_unpacked() {
 }
 
 #[test]
-fn results_are_refused_where_they_do_not_fit_and_streamed_where_they_do() {
+fn results_are_refused_if_they_do_not_fit_and_streamed_otherwise() {
     let sandbox = Sandbox::new();
     sandbox.fit_digits("d.pervade", &["--image", "8x8"]).done();
     let generate = ["generate", "d.pervade", "-n", "1000000", "-o", "g.png", "--device", "cpu"];
@@ -165,7 +165,7 @@ fn files_larger_than_the_limit_are_refused() {
     assert_refused(&sandbox, &["fit", "long.npy", "-k", "3", "-o", "m.pervade"], "raise the limit");
 }
 
-/// What no estimate foresees ends in order, too.
+/// Allocations that no estimate covers also end with an error.
 #[test]
 fn no_limit_leads_to_an_abort() {
     let sandbox = Sandbox::new();

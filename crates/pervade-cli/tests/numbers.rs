@@ -1,4 +1,4 @@
-//! Every typed value is used as it was typed, or refused by name.
+//! Every value is used exactly as typed, or refused by name.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn assert_refused(ran: &Ran, named: &[&str]) {
 }
 
 #[test]
-fn flags_that_are_no_finite_number_are_refused() {
+fn flags_that_are_not_finite_numbers_are_refused() {
     let sandbox = Sandbox::new();
     let data = table(&sandbox);
     for flag in SINGLE {
@@ -61,18 +61,18 @@ fn flags_that_are_no_finite_number_are_refused() {
 }
 
 #[test]
-fn files_of_settings_have_the_same_limits() {
+fn configuration_files_have_the_same_limits() {
     let sandbox = Sandbox::new();
     let data = table(&sandbox);
     for flag in SINGLE {
         let key = flag.replace('-', "_");
-        for (value, told) in
+        for (value, expected) in
             [("nan", "nan"), ("+inf", "inf"), ("-inf", "-inf"), ("1e39", "1e39"), ("1e-60", "1e-60")]
         {
             sandbox.write("run.toml", format!("clusters = 2\n{key} = {value}\n"));
             let ran =
                 sandbox.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
-            assert_refused(&ran, &[&key, told, "run.toml"]);
+            assert_refused(&ran, &[&key, expected, "run.toml"]);
         }
     }
     sandbox.write("run.toml", "clusters = 2\nhidden = [4, nan]\n");
@@ -81,7 +81,7 @@ fn files_of_settings_have_the_same_limits() {
     assert_eq!(sandbox.files(), ["run.toml", "t.csv"]);
 }
 
-/// Every flag of a setting with a value that is not the default, and what the model then says.
+/// Every flag of a setting with a value other than the default, and the value in the model.
 fn values() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("clusters", "3", json!(3)),
@@ -149,7 +149,7 @@ fn every_flag_reaches_the_model() {
     }
 }
 
-/// A fit on numbers at the edge of single precision: a message that says which, nothing written.
+/// A fit on numbers at the edge of single precision: an error that names them, no files written.
 #[test]
 fn rows_that_overflow_are_named() {
     let sandbox = Sandbox::new();
@@ -166,7 +166,7 @@ fn rows_that_overflow_are_named() {
         let ran = sandbox.run(&[command, "m.pervade", far, "--device", "cpu"]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     }
-    // A score is minus infinity there, by design.
+    // The score is minus infinity there, by design.
     let scores = sandbox.run(&["score", "m.pervade", far, "--device", "cpu"]).done();
     assert_eq!(scores.stdout.lines().nth(3), Some("-inf"), "{}", scores.stdout);
     let rows: Vec<String> = (0..40).map(|i| format!("{},{}", f64::from(i % 2) * 3e38, i % 3)).collect();
@@ -187,7 +187,7 @@ fn rows_that_overflow_are_named() {
 }
 
 #[test]
-fn the_elbo_is_of_the_state_that_is_kept() {
+fn the_elbo_is_that_of_the_kept_state() {
     let sandbox = Sandbox::new();
     let data = table(&sandbox);
     let run = |keep: &str| {

@@ -1,4 +1,4 @@
-//! `pervade reproduce` on a small data folder: records, tables, resuming, and what goes wrong.
+//! `pervade reproduce` on a small data folder: records, tables, resuming, and errors.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn record(sandbox: &Sandbox, name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn rows_are_run_once_and_the_tables_are_made_from_their_records() {
+fn rows_are_run_once_and_tables_are_made_from_their_records() {
     let sandbox = sandbox();
     let args = reproduce("table2", &["--only", "digits:k-means,digits:gmm"]);
     let ran = sandbox.run(&args).done();
@@ -94,24 +94,24 @@ fn rows_are_run_once_and_the_tables_are_made_from_their_records() {
     let csv = text(&sandbox, "repro/table2.csv");
     assert_eq!(csv.lines().count(), 1 + 5 * 3);
     assert!(csv.lines().all(|line| line.split(',').count() == 16), "{csv}");
-    // Nothing is run again, whatever is asked for beside what is there.
+    // Nothing is run again, whatever else is asked for.
     let before = sandbox.bytes("repro/records/table2/digits-gmm.json");
     let again = sandbox.run(&args).done();
     assert_eq!(again.stderr.matches("2 seeds in the record already").count(), 2, "{}", again.stderr);
     assert!(!again.stderr.contains("seed 0:"), "{}", again.stderr);
     assert_eq!(sandbox.bytes("repro/records/table2/digits-gmm.json"), before);
-    // One seed more is one run more.
+    // One more seed is one more run.
     let more = sandbox.run(&reproduce("table2", &["--only", "digits:gmm", "--seeds", "3"])).done();
     assert!(more.stderr.contains("1 seed to run") && more.stderr.contains("seed 2:"), "{}", more.stderr);
     assert_eq!(record(&sandbox, "table2/digits-gmm")["runs"].as_array().unwrap().len(), 3);
-    // The tables come from the records alone.
+    // The tables are made only from the records.
     std::fs::remove_dir_all(sandbox.path("data")).unwrap();
     let args = ["reproduce", "table2", "--redraw", "--rows", "own.toml", "--device", "cpu"];
     assert!(sandbox.run(&args).done().stdout.contains("3 seeds"));
 }
 
 #[test]
-fn restarts_of_vade_are_seeds_and_the_same_ones_however_many_are_run() {
+fn restarts_of_vade_are_seeds_and_do_not_depend_on_their_number() {
     let sandbox = sandbox();
     let quick = ["--only", "digits:vade", "--hidden", "16,16", "--epochs", "1", "--pretrain-epochs", "2"];
     let args = reproduce("table2", &quick);
@@ -128,7 +128,7 @@ fn restarts_of_vade_are_seeds_and_the_same_ones_however_many_are_run() {
     let fresh: serde_json::Value = serde_json::from_str(&fresh).unwrap();
     assert_eq!(fresh["runs"][0]["scores"], first);
     assert_eq!(fresh["runs"][1]["scores"], resumed[1]["scores"]);
-    // Other settings are not mixed with these.
+    // Runs with other settings are not mixed with these.
     let other = sandbox.run(&reproduce("table2", &["--only", "digits:vade", "--epochs", "2"]));
     assert_eq!(other.status, 2, "{}", other.stderr);
     assert!(other.stderr.contains("digits-vade.json`: these runs were made with `epochs` 1, which is 2 now"));
@@ -156,9 +156,9 @@ fn statistics_and_neighbours_have_their_tables() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn rows_that_cannot_run_are_reported() {
     let sandbox = sandbox();
-    for (more, told) in [
+    for (more, expected) in [
         (&["--only", "digits:dbscan"][..], "`digits:dbscan`, must be DATASET:METHOD"),
         (&["--only", "iris"], "hint: data sets: digits, nowhere; methods: k-means, gmm, vade-paper, vade"),
         (&["--only", "nowhere"], "data/nowhere/x.npy`: there is no such file or folder"),
@@ -171,7 +171,7 @@ fn what_cannot_be_run_is_told() {
         }
         let ran = sandbox.run(&args);
         assert_eq!(ran.status, 2, "{}", ran.stderr);
-        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
     }
     let listed = sandbox.run(&reproduce("table2", &["--dry-run"])).done();
     assert!(listed.stdout.contains("table2  digits:gmm  0 of 2 seeds done\n"), "{}", listed.stdout);
@@ -180,9 +180,9 @@ fn what_cannot_be_run_is_told() {
     assert!(missing.status == 2 && missing.stderr.contains("--data <DIR>"), "{}", missing.stderr);
 }
 
-/// Ten clusters cannot be found in five rows: that row fails, the one behind it is run all the same.
+/// Ten clusters cannot be found in five rows: that row fails, the next one is run all the same.
 #[test]
-fn a_row_that_fails_is_told_at_the_end_and_the_others_are_run() {
+fn a_failed_row_is_reported_at_the_end_and_the_others_are_run() {
     let sandbox = sandbox();
     sandbox.write("data/small/few.csv", "1,2,a\n2,3,b\n3,1,a\n4,7,b\n5,0,a\n");
     let few = ROWS.replace("data = \"digits\"\nmethod = \"k-means\"", "data = \"few\"\nmethod = \"k-means\"");
@@ -203,7 +203,7 @@ fn a_row_that_fails_is_told_at_the_end_and_the_others_are_run() {
     assert_eq!(ran.json()["failed"][0]["error"], *problem);
 }
 
-/// The picture's width and height, and how many of its pixels are not white.
+/// The image's width and height, and how many of its pixels are not white.
 fn png(sandbox: &Sandbox, name: &str) -> (u32, u32, usize) {
     let bytes = sandbox.bytes(name);
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
@@ -213,7 +213,7 @@ fn png(sandbox: &Sandbox, name: &str) -> (u32, u32, usize) {
     (info.width, info.height, inked)
 }
 
-/// Every element that is opened is closed, in order; attributes are quoted.
+/// Checks that every opened element is closed, in order, and that attributes are quoted.
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
@@ -248,7 +248,7 @@ fn figures_are_made_once_and_drawn_from_their_records() {
     }
     let accuracy = record(&sandbox, "figures/accuracy");
     let restarts = accuracy["numbers"]["restarts"].as_array().unwrap();
-    // Both restarts; the start and two epochs.
+    // Both restarts; the mixture start and two epochs.
     assert!(restarts.len() == 2 && restarts.iter().all(|curve| curve.as_array().unwrap().len() == 3));
     assert_eq!(png(&sandbox, "repro/figures/accuracy.png").0, 1560);
     let latents = record(&sandbox, "figures/latents");
@@ -259,7 +259,7 @@ fn figures_are_made_once_and_drawn_from_their_records() {
     let pictures = record(&sandbox, "figures/clusters");
     let lines = |panel: usize| pictures["numbers"]["panels"][panel]["lines"].as_array().unwrap().len();
     assert_eq!((lines(0), lines(1)), (7, 14));
-    // Drawing again needs no data and gives the same bytes.
+    // Redrawing needs no data and gives the same bytes.
     let before: Vec<Vec<u8>> =
         figures.iter().map(|f| sandbox.bytes(&format!("repro/figures/{f}.svg"))).collect();
     std::fs::remove_dir_all(sandbox.path("data")).unwrap();

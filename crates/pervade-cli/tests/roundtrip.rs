@@ -1,4 +1,4 @@
-//! Fit, inspect, assign, embed, generate, evaluate, score on the digits; the shape of every JSON.
+//! Fit, inspect, assign, embed, generate, evaluate, score on the digits; the schema of every JSON output.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn numbers(value: &Value, keys: &[&str]) {
 }
 
 #[test]
-fn fit_reports_all_it_promises() {
+fn fit_reports_everything_documented() {
     let sandbox = Sandbox::new();
     let more = ["--json", "--restarts", "2", "--record", "run.json", "--log", "run.jsonl", "--image", "8x8"];
     let report = sandbox.fit_digits("m.pervade", &more).done().json();
@@ -44,7 +44,7 @@ fn fit_reports_all_it_promises() {
     }
 }
 
-/// The folder that UCI HAR unpacks to, through the ordinary argument of fit, assign and evaluate.
+/// The folder that UCI HAR unpacks to, as the argument of fit, assign and evaluate.
 #[test]
 fn a_data_set_in_its_original_folder_is_fitted_and_scored() {
     let sandbox = Sandbox::new();
@@ -68,7 +68,7 @@ fn a_data_set_in_its_original_folder_is_fitted_and_scored() {
 }
 
 #[test]
-fn a_model_is_used_in_every_way() {
+fn a_model_works_with_every_command() {
     let (sandbox, digits) = (Sandbox::new(), digits());
     let data = [digits.to_str().unwrap(), "--labels", "column:last"];
     let talk = sandbox.fit_digits("m.pervade", &["--image", "8x8"]).done();
@@ -182,7 +182,7 @@ fn the_number_of_clusters_can_be_found() {
 }
 
 #[test]
-fn the_demo_shows_what_it_promises() {
+fn the_demo_writes_all_its_files() {
     let sandbox = Sandbox::new();
     let shown = sandbox.run(&["demo", "--json"]).done();
     assert!(shown.stderr.contains("It never saw a label"), "{}", shown.stderr);
@@ -193,9 +193,9 @@ fn the_demo_shows_what_it_promises() {
     }
 }
 
-/// `y` is the table's own array, whatever files there are; a file of that name is read where the table has none.
+/// `y` is the table's own array, whatever files there are; a file of that name is read if the table has no such array.
 #[test]
-fn labels_of_the_table_go_before_a_file_of_the_same_name() {
+fn labels_of_the_table_take_precedence_over_a_file_of_the_same_name() {
     let sandbox = Sandbox::new();
     let compare = |data: &str, labels: &str| {
         let args = ["compare", data, "--labels", labels, "-k", "2", "--methods", "k-means", "--seeds", "1"];

@@ -1,4 +1,4 @@
-//! Help, usage and the other things that need no data.
+//! Help, usage errors and commands that need no data.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn help_states_the_defaults_of_both_recipes() {
 
 #[test]
 fn inspect_help_reads_as_expected() {
-    let expected = "Show what a model is, how it was made and how it went
+    let expected = "Show a model's architecture, settings and history
 
 Usage: pervade inspect [OPTIONS] <MODEL>
 
@@ -80,7 +80,7 @@ fn version_is_one_line() {
 }
 
 #[test]
-fn mistakes_in_the_command_line_are_named() {
+fn usage_errors_are_named() {
     let sandbox = Sandbox::new();
     let cases: [(&[&str], &str); 8] = [
         (&[], "Usage:"),
@@ -101,7 +101,7 @@ fn mistakes_in_the_command_line_are_named() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
+fn impossible_settings_are_refused_before_the_data_are_read() {
     let sandbox = Sandbox::new();
     let cases: [(&[&str], &str); 7] = [
         (&["fit", "x.npy"], "error: `clusters` is missing"),
@@ -112,7 +112,7 @@ fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
         (&["evaluate", "m.pervade", "x.npy"], "error: `labels` is missing"),
         (
             &["evaluate", "m.pervade", "x.npy", "--labels", "y", "--at-least", "95"],
-            "must be a share between 0 and 1",
+            "must be a fraction between 0 and 1",
         ),
     ];
     for (args, wanted) in cases {
@@ -142,7 +142,7 @@ fn bench_step_reports_its_speed() {
 }
 
 #[test]
-fn doctor_finds_this_machine_well() {
+fn doctor_passes_on_this_machine() {
     let found = Sandbox::new().run(&["doctor", "--seconds", "0", "--json"]).done().json();
     assert_eq!(found["passed"], true);
     assert!(found["checks"].as_array().unwrap().len() >= 10);

@@ -135,7 +135,7 @@ fn a_listener_can_stop_every_stage_at_once() {
         let mut listener = StopIn { stage, now: None, asked: false, later: 0 };
         let stopped = pervade::fit(&data, &checked, &Cpu::new(), &mut listener, None);
         match stopped {
-            Err(Error::Interrupted { stage: told, .. }) => assert_eq!(told, stage.name()),
+            Err(Error::Interrupted { stage: expected, .. }) => assert_eq!(expected, stage.name()),
             other => panic!("{stage:?}: {:?}", other.map(|fit| fit.chosen)),
         }
         assert_eq!(listener.later, 0, "{stage:?}: nothing is done after the answer");

@@ -312,7 +312,7 @@ fn edited_checkpoints_never_panic() {
         }
     }
     // What remains is what a record merely tells, and a pack that is trained anew.
-    let told = [
+    let expected = [
         "loss",
         "elbo",
         "terms",
@@ -333,7 +333,7 @@ fn edited_checkpoints_never_panic() {
         "/finished = []",
         "/kept",
     ];
-    accepted.retain(|what| !told.iter().any(|word| what.contains(word)));
+    accepted.retain(|what| !expected.iter().any(|word| what.contains(word)));
     assert!(accepted.is_empty(), "accepted: {accepted:#?}");
     assert!(refused > 3000, "only {refused} refused");
 }

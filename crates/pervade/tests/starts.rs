@@ -91,12 +91,12 @@ fn starts_are_told() {
             Control::Continue
         }
     }
-    let mut told = Starts::default();
-    let fit = fitted(&data(), STARTS, &mut told);
+    let mut seen = Starts::default();
+    let fit = fitted(&data(), STARTS, &mut seen);
     let all: Vec<_> = (0..2).flat_map(|restart| (0..STARTS).map(move |start| (restart, start))).collect();
-    assert_eq!(told.began, all);
+    assert_eq!(seen.began, all);
     let chosen: Vec<_> = fit.restarts.iter().map(|record| (record.restart, record.start)).collect();
-    assert_eq!(told.chosen, chosen);
+    assert_eq!(seen.chosen, chosen);
 }
 
 /// Models, checkpoints and records from before there were several starts.

@@ -19,7 +19,7 @@ use crate::{Outcome, outputs, words};
 pub(crate) struct AssignArgs {
     #[command(flatten)]
     both: ModelAndData,
-    /// Also the probability of that cluster, and of every cluster
+    /// Add the probability of that cluster, and of every cluster
     #[arg(long)]
     probabilities: bool,
     #[command(flatten)]

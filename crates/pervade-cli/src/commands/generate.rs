@@ -1,4 +1,4 @@
-//! `pervade generate`: new rows of any chosen cluster.
+//! `pervade generate`: new rows of any cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -29,18 +29,18 @@ pub(crate) struct GenerateArgs {
     /// Only this cluster, counted from 0 [default: all]
     #[arg(long, short, value_name = "c")]
     cluster: Option<usize>,
-    /// How many rows; in a .png, pictures of each cluster [default: 10]
+    /// Number of rows; in a .png, images of each cluster [default: 10]
     #[arg(long, short = 'n', value_name = "n", default_value_t = 10, hide_default_value = true)]
     count: usize,
-    /// The seed: the same seed gives the same rows
+    /// Seed of the random numbers: the same seed gives the same rows
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// A .csv, .npy, .parquet or, where the data are images, .png file [default: CSV on stdout]
+    /// A .csv, .npy, .parquet or, if the data are images, .png file [default: CSV on stdout]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Values that are generated at the most: 4 GiB of memory.
+/// Maximum number of generated values: 4 GiB of memory.
 const MAX_VALUES: usize = 1 << 30;
 
 /// Runs it.
@@ -84,7 +84,7 @@ fn is_png(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
 }
 
-/// Refuses pictures that do not fit into memory, before any is generated.
+/// Returns an error if the images do not fit into memory, before any is generated.
 fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()> {
     let Some(shape) = model.image() else { return Ok(()) };
     let rows = memory::product(&[args.count, model.n_columns(), lines, size_of::<f32>()]);
@@ -94,10 +94,10 @@ fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()
     memory::require(&what, &need, "lower `--count`, or write a .npy file")
 }
 
-/// The cluster of each new row, and all rows where they are not in a picture.
+/// The cluster of each new row, and all rows if they are not drawn.
 type Made = (Vec<u32>, Vec<f32>);
 
-/// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
+/// Writes a table of new rows; `.npy` holds only the rows, the others also the cluster of each.
 fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Made> {
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
@@ -114,7 +114,7 @@ fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Con
     Ok((made.clusters, made.rows))
 }
 
-/// A line of pictures for each cluster, or for the one that was asked for.
+/// Draws one line of images per cluster, or only the requested one.
 fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Made> {
     let Some(shape) = model.image() else {
         return Err(Error::setting("out", out.display(), "but the model's data are not images")

@@ -1,4 +1,4 @@
-//! `pervade embed`, `reconstruct` and `score`: one row of numbers for every row of the data.
+//! `pervade embed`, `reconstruct` and `score`: one row of numbers per row of the data.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::files::{Claim, Kind};
 use crate::json::Object;
 use crate::{Outcome, outputs, words};
 
-/// Map every row to its latent mean, a small vector that distances and plots work well on
+/// Map every row to its latent mean, a short vector suited to distances and plots
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade embed digits.pervade digits.csv.gz --labels column:last --out latents.npy")]
@@ -24,7 +24,7 @@ pub(crate) struct EmbedArgs {
     to: OutArgs,
 }
 
-/// Rebuild every row from its latent mean, in the units of the data
+/// Reconstruct every row from its latent mean, in the units of the data
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade reconstruct digits.pervade digits.csv.gz --labels column:last --out rebuilt.npy")]
@@ -35,7 +35,7 @@ pub(crate) struct ReconstructArgs {
     to: OutArgs,
 }
 
-/// Score every row by its ELBO, in nats: low for rows unlike those seen in fitting
+/// Score every row by its ELBO, in nats: low for rows unlike those of the fit
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade score digits.pervade new.csv --out scores.csv")]
@@ -46,7 +46,7 @@ pub(crate) struct ScoreArgs {
     to: OutArgs,
 }
 
-/// Where the rows go.
+/// Where the rows are written.
 #[derive(Args)]
 pub(super) struct OutArgs {
     /// A .csv, .npy or .parquet file [default: CSV on stdout]
@@ -90,7 +90,7 @@ pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Res
         .map(|x| x as f32)
         .collect();
     let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
-    console.say(&format!("mean elbo {mean:.4} nats a row"));
+    console.say(&format!("mean elbo {mean:.4} nats per row"));
     let names = ["elbo".to_string()];
     let rows = OutputRows { values: &values, n_columns: 1, names: Some(&names) };
     deliver("scores", rows, args.to.out.as_deref(), console)

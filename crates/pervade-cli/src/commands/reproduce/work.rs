@@ -1,4 +1,4 @@
-//! The rows of a table on their data: each data set is read once, each row's record is continued.
+//! Runs the rows of a table: each data set is read once, each row's record is continued.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::ReproduceArgs;
 use super::figures::{Figure, is_begun};
 use super::record::{Record, Run};
-use super::rows::{DataSet, Row, Rows, Which};
+use super::rows::{DataSet, Row, RowsFile, Which};
 use super::runs::{How, Measure, Scores, Working};
 use crate::console::Console;
 use crate::{Outcome, words};
@@ -33,12 +33,12 @@ impl Failed {
     }
 }
 
-/// All selected rows of a table, a data set after the other, each read once; rows that fail are added to `failed`, and the
-/// others go on.
+/// Runs all selected rows of a table, one data set after the other, each read once; rows that fail are added to
+/// `failed`, and the others continue.
 pub(super) fn run_table<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
-    rows: &Rows,
+    rows: &RowsFile,
     folder: &Path,
     device: &D,
     device_name: &str,
@@ -89,7 +89,8 @@ pub(super) fn run_table<D: RivalDevice>(
     }
 }
 
-/// One row; what its method fails with is kept in its record and returned, what cannot be begun is an error.
+/// Runs one row; a failure of its method is stored in its record and returned, a row that cannot be started is an
+/// error.
 fn run_row<D: RivalDevice>(
     args: &ReproduceArgs,
     which: Which,
@@ -115,12 +116,13 @@ fn run_row<D: RivalDevice>(
         new_record(args, which, row, measure.data(), settings, Vec::new()).continuing(earlier, &path)?;
     let seeds = args.seeds.unwrap_or(row.seeds);
     let missing = record.missing(seeds).len();
-    let told = format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
+    let summary =
+        format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
     if missing == 0 {
-        console.say(&format!("{told}: {} in the record already", words::counted(seeds, "seed")));
+        console.say(&format!("{summary}: {} in the record already", words::counted(seeds, "seed")));
         return Ok(None);
     }
-    console.say(&format!("{told}: {} to run", words::counted(missing, "seed")));
+    console.say(&format!("{summary}: {} to run", words::counted(missing, "seed")));
     let device_name = device_name.to_string();
     let mut work =
         Working { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
@@ -174,7 +176,7 @@ pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
     })
 }
 
-/// What a row of the table is held against; `take` leaves the first rows only.
+/// What a row of the table is scored against; `take` keeps only the first rows.
 fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
     let (n, labels) = (table.data.n_rows(), labels_of(table)?);
     let part = |range: std::ops::Range<usize>| {
@@ -200,10 +202,10 @@ fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize
     })
 }
 
-/// `--dry-run`: rows, seeds that are done, and whether the data are there; figures.
+/// `--dry-run`: rows, finished seeds, whether the data exist, and figures.
 pub(super) fn list(
     args: &ReproduceArgs,
-    tables: &[(Which, Rows)],
+    tables: &[(Which, RowsFile)],
     figures: &[Figure],
     console: &Console,
 ) -> Result<Outcome> {
