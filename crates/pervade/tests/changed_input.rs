@@ -68,7 +68,7 @@ fn shorten(path: &Path, len: u64) {
     open(path).set_len(len).unwrap();
 }
 
-/// Writes `bytes` at the offset and gives the file the modification time that it had.
+/// Writes `bytes` at the offset and restores the file's modification time.
 fn overwrite_secretly(path: &Path, offset: u64, bytes: &[u8]) {
     let time = std::fs::metadata(path).unwrap().modified().unwrap();
     let mut file = open(path);
@@ -77,7 +77,7 @@ fn overwrite_secretly(path: &Path, offset: u64, bytes: &[u8]) {
     file.set_modified(time).unwrap();
 }
 
-/// Writes `bytes` at the offset; the modification time is another one for certain.
+/// Writes `bytes` at the offset, and makes sure that the modification time changes.
 fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
     overwrite_secretly(path, offset, bytes);
     open(path).set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
@@ -97,7 +97,7 @@ fn model(data: &Dataset) -> Vade {
     fit(data, &settings(data), &Cpu::new(), &mut Silent, None).unwrap().model
 }
 
-/// Does something once when an event of this name comes, and has every epoch saved.
+/// Runs an action once at the first event of this name, and saves every epoch.
 struct When<F> {
     name: &'static str,
     then: Option<F>,
@@ -132,7 +132,7 @@ fn a_mapped_file_that_is_shortened_reads_as_zeros_and_is_reported() {
     let checksum = data.checksum();
     data.check_unchanged_since(&checksum).unwrap();
     shorten(&table.data(), 200);
-    // Every thread reads, in another order each.
+    // All threads read, each in a different order.
     std::thread::scope(|scope| {
         for step in [1, 7, 1009, 2503] {
             let data = &data;
@@ -151,13 +151,13 @@ fn a_mapped_file_that_is_shortened_reads_as_zeros_and_is_reported() {
     assert_changed(&data.check_unchanged().unwrap_err(), &table.data(), &problem);
     assert_changed(&data.check_unchanged_since(&checksum).unwrap_err(), &table.data(), &problem);
     assert_changed(&data.slice(0..2).check_unchanged().unwrap_err(), &table.data(), &problem);
-    // Its length alone does not make it the old file again.
+    // Restoring the length alone does not restore the file.
     shorten(&table.data(), size as u64);
     assert!(data.check_unchanged().is_err());
 }
 
 #[test]
-fn a_file_that_is_replaced_or_removed_stays_what_it_was() {
+fn a_file_that_is_replaced_or_removed_keeps_its_content() {
     let table = TempTable::new();
     let (data, checksum) = (table.read(), table.read().checksum());
     std::fs::write(table.path("other.npy"), b"other").unwrap();
@@ -168,7 +168,7 @@ fn a_file_that_is_replaced_or_removed_stays_what_it_was() {
 }
 
 #[test]
-fn what_a_model_makes_of_changed_rows_is_not_given_out() {
+fn a_model_returns_no_results_for_changed_rows() {
     let table = TempTable::new();
     let (model, device) = (model(&table.read()), Cpu::new());
     let changes: [(&str, fn(&Path)); 4] = [
@@ -192,7 +192,7 @@ fn what_a_model_makes_of_changed_rows_is_not_given_out() {
 }
 
 #[test]
-fn a_fit_ends_with_the_change_and_keeps_the_last_good_checkpoint() {
+fn a_fit_ends_at_the_change_and_keeps_the_last_good_checkpoint() {
     let whole = {
         let data = TempTable::new().read();
         fit(&data, &settings(&data), &Cpu::new(), &mut Silent, None).unwrap().model.to_bytes().unwrap()
@@ -201,7 +201,7 @@ fn a_fit_ends_with_the_change_and_keeps_the_last_good_checkpoint() {
     let changes: [(&str, &dyn Fn(&Path)); 5] = [
         ("was shortened", &|path| shorten(path, 4000)),
         ("modification time changed", &|path| overwrite(path, 4096, &[9; 64])),
-        // Training diverges, but that is not what went wrong.
+        // Training diverges, but that must not be the reported error.
         ("modification time changed", &|path| overwrite(path, 4096, &infinite)),
         ("the values changed", &|path| overwrite_secretly(path, 4096, &infinite)),
         ("the values changed", &|path| overwrite_secretly(path, 4096, &[9; 64])),
@@ -225,7 +225,7 @@ fn a_fit_ends_with_the_change_and_keeps_the_last_good_checkpoint() {
             let saved = std::fs::read(table.path("checkpoint/checkpoint.safetensors")).ok();
             assert!(saved == saved_before, "a state trained on changed data was saved: {event}, {problem}");
             assert_eq!(error.hint().unwrap().to_string().contains("`resume`"), saved.is_some());
-            // With the old bytes the run goes on to the same model.
+            // With the old bytes the run continues to the same model.
             std::fs::write(table.data(), before).unwrap();
             let data = table.read();
             let resumed = fit(&data, &settings, &Cpu::new(), &mut Silent, Some(&checkpoints)).unwrap();

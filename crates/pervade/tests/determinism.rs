@@ -1,5 +1,5 @@
-//! The same run gives the same bytes: on any number of threads, on any instruction set, and when it
-//! was interrupted and resumed.
+//! The same run gives the same bytes: with any number of threads, with any instruction set, and if it was interrupted
+//! and resumed.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn plain(settings: &Settings) -> Vec<u8> {
 }
 
 #[test]
-fn threads_and_instruction_sets_leave_no_trace() {
+fn threads_and_instruction_sets_do_not_change_the_result() {
     for settings in [settings(Recipe::Robust), settings(Recipe::Paper)] {
         let expected = plain(&settings);
         for isa in Isa::available() {
@@ -58,7 +58,7 @@ fn another_seed_gives_another_model() {
     assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2] && seeds[1] != seeds[2]);
 }
 
-/// Says stop at the event numbered `stop_at`, and perhaps asks for a checkpoint after every epoch.
+/// Stops at event `stop_at`, and optionally asks for a checkpoint after every epoch.
 struct Stopper {
     stop_at: usize,
     save: bool,
@@ -87,7 +87,7 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
         let mut stopper = Stopper { stop_at, save, seen: 0 };
         match model_bytes(&data, settings, &cpu, &mut stopper, Some(&first)) {
             Err(Error::Interrupted { .. }) => interruptions += 1,
-            // The answer to this event does not count.
+            // The control returned for this event is ignored.
             Ok(bytes) => assert!(bytes == expected, "event {stop_at}"),
             Err(other) => panic!("event {stop_at}: {other}"),
         }
@@ -225,9 +225,9 @@ fn broken_checkpoints_are_refused() {
     assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));
 }
 
-/// Checkpoints that are whole files but make no sense, as of a program with a mistake.
+/// Checkpoints that are complete files but inconsistent, as if written by a program with a bug.
 #[test]
-fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
+fn inconsistent_checkpoints_are_refused() {
     struct InSecondStart(bool);
     impl Observer for InSecondStart {
         fn event(&mut self, event: &Event<'_>) -> Control {
@@ -277,7 +277,7 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
 }
 
 #[test]
-fn without_resume_a_run_starts_afresh() {
+fn without_resume_a_run_starts_from_the_beginning() {
     let (_folder, checkpoints) = interrupted();
     let afresh = Checkpoints::new(checkpoints.folder);
     let other = settings(Recipe::Robust).with(|s| s.seed = 9);

@@ -1,4 +1,4 @@
-//! Broken and lying files: one clear error each, never a panic, never an allocation that a header merely claims.
+//! Broken and hostile files: one clear error each, never a panic, never an allocation that a header merely claims.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder().join(name)).unwrap()
 }
 
-/// The message and the advice for bytes that cannot be read.
+/// The error message and the hint for bytes that cannot be read.
 fn refusal(bytes: &[u8], extension: &str) -> (String, String) {
     let error = read_bytes(bytes, extension, &ReadOptions::default()).expect_err("must not be read");
     (error.to_string(), error.hint().unwrap_or_default().to_string())
@@ -88,7 +88,7 @@ fn files_that_end_early() {
         assert!(text.contains(expected), "{name}: {text}");
         assert_eq!(hint, "the file is cut short or damaged", "{name}");
     }
-    // The mapped way in finds the same as the way through memory.
+    // Mapped files give the same errors as bytes in memory.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("short.npy");
     std::fs::write(&path, &fixture("f32_c.npy")[..200]).unwrap();
@@ -97,7 +97,7 @@ fn files_that_end_early() {
 }
 
 #[test]
-fn damage_inside_packed_files_is_noticed() {
+fn damage_inside_packed_files_is_detected() {
     let mut bytes = fixture("f64.idx.gz");
     let checksum = bytes.len() - 8;
     bytes[checksum] ^= 1;
@@ -148,7 +148,7 @@ fn numbers_that_are_none() {
 }
 
 #[test]
-fn arrays_that_are_no_table() {
+fn arrays_that_are_not_tables() {
     let objects = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 2), }\n", &[]);
     assert!(problem(&objects, "npy").contains("Python objects"));
     let (text, _) = refusal(&fixture("labels_i64.npy"), "npy");
@@ -202,7 +202,7 @@ fn fixtures() -> Vec<(Vec<u8>, String)> {
         .collect()
 }
 
-/// Reads in every way there is; only the absence of a panic counts.
+/// Reads the bytes in every possible way; only the absence of a panic counts.
 fn try_all(bytes: &[u8], extension: &str) {
     for labels in ["", "y", "column:last", "column:a"] {
         let options =
@@ -212,7 +212,7 @@ fn try_all(bytes: &[u8], extension: &str) {
     let _ = pervade::data::read_label_bytes(bytes, extension);
 }
 
-/// Beginnings that lead into each reader.
+/// File headers that lead to each reader.
 const BEGINNINGS: [&[u8]; 10] = [
     b"",
     b"\x93NUMPY\x01\x00\x20\x00{'descr': '<f4', ",

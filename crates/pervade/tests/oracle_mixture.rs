@@ -36,7 +36,7 @@ fn parameters_after_iterations_of_em() {
         let fit = fit_from(&Cpu::new(), &latents, given(&oracle), &options).unwrap();
         assert_eq!(fit.trace.len(), max_iterations + 1);
         let theirs = |name: &str| oracle.f64(&format!("{name}_{max_iterations}"));
-        // Theirs computes with expanded squares around the origin, which costs a few digits.
+        // The reference expands squares around the origin, which costs a few digits.
         assert_close(&fit.mixture.log_weights, &theirs("log_weights"), 1e-9, "log weights");
         assert_close(&fit.mixture.means, &theirs("means"), 1e-9, "means");
         assert_close(&fit.mixture.variances, &theirs("variances"), 1e-9, "variances");

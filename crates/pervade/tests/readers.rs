@@ -1,4 +1,4 @@
-//! Files written by NumPy, SciPy, PyArrow and Pillow, and files of our own, read back.
+//! Files written by NumPy, SciPy, PyArrow and Pillow, and our own files, read back.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ fn rows_of(data: &Dataset) -> Vec<f32> {
 }
 
 #[test]
-fn every_file_gives_the_rows_and_labels_that_its_writer_put_in() {
+fn every_file_gives_the_rows_and_labels_that_were_written() {
     for case in cases() {
         let table =
             read(&folder().join(&case.file), &case.options()).unwrap_or_else(|e| panic!("{e}: {case:?}"));
@@ -76,7 +76,7 @@ fn every_file_gives_the_rows_and_labels_that_its_writer_put_in() {
 }
 
 #[test]
-fn bytes_in_memory_read_as_the_file_does() {
+fn bytes_in_memory_give_the_same_table_as_the_file() {
     for case in cases() {
         let path = folder().join(&case.file);
         let from_another_file = case.labels.as_ref().is_some_and(|l| l.starts_with("FOLDER"));
@@ -100,7 +100,7 @@ fn temporary() -> tempfile::TempDir {
 }
 
 #[test]
-fn rows_that_were_written_read_back_the_same() {
+fn written_rows_read_back_unchanged() {
     let values = [0.1f32, -2.5, 1e-30, 3.4e38, 0.0, -0.0];
     let names = ["a".to_string(), "b, c".to_string()];
     let folder = temporary();
@@ -118,7 +118,7 @@ fn rows_that_were_written_read_back_the_same() {
 }
 
 #[test]
-fn assignments_have_one_line_a_row() {
+fn assignments_have_one_line_per_row() {
     let clusters = [2, 0];
     let all = OutputRows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
     let text = |a: OutputAssignments| {
@@ -145,7 +145,7 @@ fn assignments_have_one_line_a_row() {
 }
 
 #[test]
-fn no_rows_still_make_a_file_with_columns() {
+fn a_file_without_rows_has_columns() {
     let folder = temporary();
     for file in ["none.npy", "none.csv", "none.parquet"] {
         let path = folder.path().join(file);
@@ -172,7 +172,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_bad_output_path_is_refused_before_the_work() {
+fn a_bad_output_path_is_refused_before_any_work() {
     let error = OutputFormat::of(Path::new("latents.xlsx")).unwrap_err().to_string();
     assert_eq!(error, "`out` is latents.xlsx, must end in .csv, .npy or .parquet");
     let nowhere = Path::new("no/such/folder/out.csv");

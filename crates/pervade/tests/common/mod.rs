@@ -1,6 +1,6 @@
 //! Fixtures and planted clusters for several tests.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses some of it")]
 
 pub(crate) mod differences;
 pub(crate) mod ops;
@@ -10,7 +10,7 @@ use pervade::seed::{Key, Stream};
 use safetensors::SafeTensors;
 use std::path::Path;
 
-/// A file of values that another implementation wrote.
+/// Reference values that another implementation wrote.
 pub(crate) struct Oracle(Vec<u8>);
 
 impl Oracle {
@@ -43,13 +43,13 @@ impl Oracle {
         names
     }
 
-    /// A whole number from the file's metadata.
+    /// An integer from the file's metadata.
     pub(crate) fn number(&self, name: &str) -> u64 {
         let (_, header) = SafeTensors::read_metadata(&self.0).unwrap();
         header.metadata().as_ref().unwrap()[name].parse().unwrap()
     }
 
-    /// The names of the cases, of which each has a tensor `case_NAME_scores`.
+    /// The names of the cases, each of which has a tensor `case_NAME_scores`.
     pub(crate) fn cases(&self) -> Vec<String> {
         let tensors = SafeTensors::deserialize(&self.0).unwrap();
         let case = |name: &&str| Some(name.strip_prefix("case_")?.strip_suffix("_scores")?.to_owned());
@@ -57,7 +57,7 @@ impl Oracle {
     }
 }
 
-/// Relative to the larger of one and the expected value.
+/// Asserts equality relative to the larger of one and the expected value.
 pub(crate) fn assert_close(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
     for (index, (a, b)) in ours.iter().zip(theirs).enumerate() {
@@ -109,7 +109,7 @@ pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
     })
 }
 
-/// Fits on the best instructions of this machine, without a listener.
+/// Fits with the best instruction set of this machine, without an observer.
 pub(crate) fn fit(data: &pervade::data::Dataset, settings: Settings) -> pervade::Fit {
     let settings = settings.check(data).unwrap();
     pervade::fit(data, &settings, &pervade::compute::Cpu::new(), &mut pervade::train::Silent, None).unwrap()

@@ -30,7 +30,7 @@ fn training_rows_come_first_with_names_of_columns_and_activities() {
 }
 
 #[test]
-fn names_are_not_needed_and_labels_only_where_they_are_wanted() {
+fn names_are_optional_and_labels_needed_only_if_wanted() {
     let folder = copy_of("har");
     for name in ["features.txt", "activity_labels.txt"] {
         fs::remove_file(folder.path().join(name)).unwrap();
@@ -47,7 +47,7 @@ fn names_are_not_needed_and_labels_only_where_they_are_wanted() {
 }
 
 #[test]
-fn missing_parts_and_lengths_that_do_not_fit_are_named() {
+fn missing_parts_and_wrong_lengths_are_named() {
     let folder = copy_of("har");
     fs::write(folder.path().join("train/y_train.txt"), "1\n3\n").unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn missing_parts_and_lengths_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn rows_that_do_not_fit_are_named() {
+fn rows_with_wrong_columns_are_named() {
     let folder = copy_of("har");
     fs::remove_file(folder.path().join("test/X_test.txt.gz")).unwrap();
     let test = folder.path().join("test/X_test.txt");
