@@ -75,7 +75,7 @@ fn the_first_trial_equals_a_single_one() {
 }
 
 #[test]
-fn starts_are_told() {
+fn trials_are_reported() {
     #[derive(Default)]
     struct Starts {
         began: Vec<(usize, usize)>,
