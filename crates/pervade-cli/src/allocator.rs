@@ -7,11 +7,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 ///
 /// For the global allocator of a program; a library must not set one. `refused` must not allocate.
 #[derive(Debug, Clone, Copy)]
-pub struct LastWord {
+pub struct ReportingAllocator {
     refused: fn(usize) -> !,
 }
 
-impl LastWord {
+impl ReportingAllocator {
     /// Calls `refused` when no memory is left.
     pub const fn new(refused: fn(usize) -> !) -> Self {
         Self { refused }
@@ -24,7 +24,7 @@ impl LastWord {
 
 // SAFETY: every request is forwarded unchanged to the system allocator and its result returned; a null pointer is never
 // returned, which is stricter than the contract requires. `refused` does not return, so nothing unwinds.
-unsafe impl GlobalAlloc for LastWord {
+unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the contract of `alloc`, which is that of the system allocator.
         self.check(unsafe { System.alloc(layout) }, layout.size())

@@ -59,7 +59,7 @@ impl Epochs<'_> {
         let Some(phase) = &self.phase else { return };
         if let Some(bar) = &phase.bar {
             bar.set_position(epoch as u64);
-        } else if self.last_line.elapsed() >= progress::BETWEEN_LINES {
+        } else if self.last_line.elapsed() >= progress::LINE_INTERVAL {
             self.last_line = Instant::now();
             let (title, epochs) = (&phase.title, phase.epochs);
             let took = words::duration(phase.since.elapsed());

@@ -18,9 +18,9 @@ use crate::console::Console;
 use crate::{interrupt, words};
 
 /// Minimum interval between updates of the bar.
-const BETWEEN_MOVES: Duration = Duration::from_millis(100);
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Minimum interval between plain lines.
-pub(crate) const BETWEEN_LINES: Duration = Duration::from_secs(5);
+pub(crate) const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the observer of a fit needs to know in advance.
 pub(crate) struct Plan {
@@ -197,7 +197,7 @@ impl<'c> Progress<'c> {
         if let Some(bar) = &self.bar {
             bar.set_position(((running.epoch * running.steps + steps_done) * running.batch) as u64);
             bar.set_message(running.message());
-        } else if self.last_line.elapsed() >= BETWEEN_LINES {
+        } else if self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
             let left = running
                 .left(steps_done)
@@ -297,7 +297,7 @@ impl Observer for Progress<'_> {
                 self.say(&format!("{of}{start} continues, modularity {modularity:.3}"));
             }
             Event::Steps { done } => {
-                if self.last_move.elapsed() >= BETWEEN_MOVES {
+                if self.last_move.elapsed() >= BAR_INTERVAL {
                     self.last_move = Instant::now();
                     self.show(done);
                 }

@@ -23,12 +23,12 @@ use crate::words;
   pervade bench step --columns 784 --batch 100 --json")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 /// The benchmark to run.
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// One step of joint training on uniform random rows in [0, 1]
     Step(StepArgs),
 }
@@ -84,7 +84,7 @@ impl StepTimes {
 
 /// Runs it.
 pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    let What::Step(shape) = &args.what;
+    let Benchmark::Step(shape) = &args.what;
     let device = common.open_device(console)?;
     let times = on_device!(&device, device => time_steps(shape, device, common.threads()?)?);
     let text = format!(

@@ -95,10 +95,15 @@ fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()
 }
 
 /// The cluster of each new row, and all rows if they are not drawn.
-type Made = (Vec<u32>, Vec<f32>);
+type GeneratedRows = (Vec<u32>, Vec<f32>);
 
 /// Writes a table of new rows; `.npy` holds only the rows, the others also the cluster of each.
-fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Made> {
+fn write<D: Device>(
+    args: &GenerateArgs,
+    model: &Vade,
+    device: &D,
+    console: &Console,
+) -> Result<GeneratedRows> {
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
@@ -115,7 +120,7 @@ fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Con
 }
 
 /// Draws one line of images per cluster, or only the requested one.
-fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Made> {
+fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<GeneratedRows> {
     let Some(shape) = model.image() else {
         return Err(Error::setting("out", out.display(), "but the model's data are not images")
             .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));

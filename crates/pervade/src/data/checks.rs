@@ -36,7 +36,7 @@ impl Dataset<'_> {
     }
 
     /// Standard deviation of each column, `[D]`.
-    pub fn column_spreads(&self) -> Vec<f64> {
+    pub fn column_deviations(&self) -> Vec<f64> {
         let (n, d) = (self.n_rows() as f64, self.n_columns());
         let (mut sums, mut squares) = (vec![0.0f64; d], vec![0.0f64; d]);
         let mut add = |column: usize, x: f32| {

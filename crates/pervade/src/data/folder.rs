@@ -146,7 +146,7 @@ fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptio
             "give a folder with the four files of MNIST (train and test), or with one pair, or a single file",
         ));
     }
-    let array = idx::read_together(images.iter().map(Part::source).collect())?;
+    let array = idx::read_concatenated(images.iter().map(Part::source).collect())?;
     let data = array.into_dataset(&location)?;
     let labels = match &options.labels {
         None => None,
@@ -162,7 +162,7 @@ fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptio
                     ));
                 }
             }
-            let array: NdArray = idx::read_together(labels.iter().map(Part::source).collect())?;
+            let array: NdArray = idx::read_concatenated(labels.iter().map(Part::source).collect())?;
             Some(array.into_labels(&location)?)
         }
         Some(wanted) => {

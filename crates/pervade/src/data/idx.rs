@@ -26,7 +26,7 @@ pub(super) fn read(source: &mut Source) -> Result<NdArray> {
 }
 
 /// Reads several arrays whose rows have the same shape and concatenates them.
-pub(super) fn read_together(mut sources: Vec<Source>) -> Result<NdArray> {
+pub(super) fn read_concatenated(mut sources: Vec<Source>) -> Result<NdArray> {
     if let [only] = sources.as_mut_slice() {
         return read(only);
     }

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Headers are a line of text; anything longer is not a header.
-const LONGEST_HEADER: usize = 1 << 16;
+const MAX_HEADER_BYTES: usize = 1 << 16;
 
 /// The header of an array.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) fn read_header(source: &mut Source) -> Result<Header> {
         2 | 3 => (u32::from_le_bytes(source.take()?) as usize, 12),
         _ => return Err(Error::data(location, format!("version {major} of the .npy format is unknown"))),
     };
-    if length > LONGEST_HEADER {
+    if length > MAX_HEADER_BYTES {
         return Err(Error::data(location, format!("the header claims to be {length} bytes long")));
     }
     let mut text = Vec::new();

@@ -11,7 +11,7 @@ use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use super::parquet_claims::{a_page_lies, footer_lies};
+use super::parquet_claims::{has_invalid_footer, has_invalid_page};
 use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Hint, Result};
@@ -55,13 +55,13 @@ fn damaged(location: &str, error: &dyn std::fmt::Display) -> Error {
 }
 
 fn open(bytes: Vec<u8>, location: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
-    if footer_lies(&bytes) {
+    if has_invalid_footer(&bytes) {
         return Err(damaged(location, &"its footer is damaged"));
     }
     let bytes = Bytes::from(bytes);
     let builder =
         ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(location, &e))?;
-    if a_page_lies(&bytes, builder.metadata()) {
+    if has_invalid_page(&bytes, builder.metadata()) {
         return Err(damaged(location, &"the header of a page is damaged"));
     }
     let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
@@ -196,7 +196,7 @@ impl RowBuffer {
         match self.kind {
             Kind::Bytes => interleave::<UInt8Type>(&flat, n, &DataType::UInt8, &mut self.bytes, location)?,
             Kind::Singles => {
-                interleave::<Float32Type>(&flat, n, &DataType::Float32, &mut self.singles, location)?
+                interleave::<Float32Type>(&flat, n, &DataType::Float32, &mut self.singles, location)?;
             }
             _ => interleave::<Float64Type>(&flat, n, &DataType::Float64, &mut self.doubles, location)?,
         }

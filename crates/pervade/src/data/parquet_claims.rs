@@ -18,7 +18,7 @@ const MAX_COMPRESSION: u64 = 1 << 11;
 
 /// Whether the footer has fields of the wrong type, or a list that claims more elements than there are bytes left.
 /// Other damage is left to the decoder.
-pub(super) fn footer_lies(file: &[u8]) -> bool {
+pub(super) fn has_invalid_footer(file: &[u8]) -> bool {
     let footer = || -> Option<&[u8]> {
         let end = file.len().checked_sub(TAIL)?;
         let length = u32::from_le_bytes(file.get(end..end + 4)?.try_into().ok()?) as usize;
@@ -28,9 +28,10 @@ pub(super) fn footer_lies(file: &[u8]) -> bool {
 }
 
 /// Whether a page claims to hold more than it can.
-pub(super) fn a_page_lies(file: &[u8], metadata: &ParquetMetaData) -> bool {
+pub(super) fn has_invalid_page(file: &[u8], metadata: &ParquetMetaData) -> bool {
     metadata.row_groups().iter().flat_map(|group| group.columns()).any(|column| {
-        pages(file, column).is_some_and(|left| Walk { left }.a_page_lies(least_width(column.column_type())))
+        pages(file, column)
+            .is_some_and(|left| Walk { left }.has_invalid_page(min_width(column.column_type())))
     })
 }
 
@@ -43,7 +44,7 @@ fn pages<'f>(file: &'f [u8], column: &ColumnChunkMetaData) -> Option<&'f [u8]> {
 }
 
 /// Minimum size in bytes of a dictionary value.
-fn least_width(kind: Type) -> u64 {
+fn min_width(kind: Type) -> u64 {
     match kind {
         Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY => 1,
         Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
@@ -186,7 +187,7 @@ impl Walk<'_> {
     }
 
     /// Walks the pages, of which only the headers are read.
-    fn a_page_lies(&mut self, least_width: u64) -> bool {
+    fn has_invalid_page(&mut self, min_width: u64) -> bool {
         loop {
             let mut page = Page::default();
             let read = self.fields(
@@ -203,7 +204,7 @@ impl Walk<'_> {
                 return stop == Stop::Lie;
             }
             let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MAX_COMPRESSION));
-            if large || page.n_dictionary.saturating_mul(least_width) > page.uncompressed {
+            if large || page.n_dictionary.saturating_mul(min_width) > page.uncompressed {
                 return true;
             }
             if self.skip(usize::try_from(page.compressed).unwrap_or(usize::MAX)).is_err() {
@@ -226,19 +227,19 @@ mod tests {
     #[test]
     fn a_list_longer_than_the_bytes_left_is_rejected() {
         // Field 1: a number; field 2: a list of one empty struct; the end.
-        assert!(!footer_lies(&file(&[0x15, 2, 0x19, 0x1c, 0, 0])));
+        assert!(!has_invalid_footer(&file(&[0x15, 2, 0x19, 0x1c, 0, 0])));
         // Field 1 is a struct; the same list claims 2^31 - 1 elements; the list has numbers.
-        assert!(footer_lies(&file(&[0x1c, 0, 0x19, 0x1c, 0, 0])));
-        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0])));
-        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0x15, 2, 0])));
+        assert!(has_invalid_footer(&file(&[0x1c, 0, 0x19, 0x1c, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0x15, 2, 0x19, 0x15, 2, 0])));
         // Field 15, which is unknown: a struct with a list of numbers; of booleans; a map.
-        assert!(!footer_lies(&file(&[0xfc, 0x19, 0x25, 2, 4, 0, 0])));
-        assert!(footer_lies(&file(&[0xfc, 0x19, 0x22, 0, 0])));
-        assert!(footer_lies(&file(&[0xfc, 0x1b, 1, 0x55, 2, 2, 0, 0])));
+        assert!(!has_invalid_footer(&file(&[0xfc, 0x19, 0x25, 2, 4, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0xfc, 0x19, 0x22, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0xfc, 0x1b, 1, 0x55, 2, 2, 0, 0])));
         for cut in [&[][..], &[0x15], &[0x15, 2, 0x19, 0x1c, 0x15]] {
-            assert!(!footer_lies(&file(cut)));
+            assert!(!has_invalid_footer(&file(cut)));
         }
-        assert!(!footer_lies(b"PAR1") && !footer_lies(&[0xff; 9]));
+        assert!(!has_invalid_footer(b"PAR1") && !has_invalid_footer(&[0xff; 9]));
     }
 
     #[test]
@@ -251,7 +252,11 @@ mod tests {
             let bytes = std::fs::read(&path).unwrap();
             let metadata =
                 ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(bytes.clone())).unwrap();
-            assert!(!footer_lies(&bytes) && !a_page_lies(&bytes, &metadata), "{}", path.display());
+            assert!(
+                !has_invalid_footer(&bytes) && !has_invalid_page(&bytes, &metadata),
+                "{}",
+                path.display()
+            );
         }
     }
 
@@ -275,21 +280,21 @@ mod tests {
 
     #[test]
     fn a_dictionary_larger_than_its_page_is_rejected() {
-        let lies = |pages: &[u8], width| Walk { left: pages }.a_page_lies(width);
-        assert!(!lies(&dictionary(800, 800, 100), 8));
-        assert!(lies(&dictionary(800, 800, 101), 8));
-        assert!(lies(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
-        assert!(!lies(&dictionary(60 << 20, 500, 100), 8));
+        let is_invalid = |pages: &[u8], width| Walk { left: pages }.has_invalid_page(width);
+        assert!(!is_invalid(&dictionary(800, 800, 100), 8));
+        assert!(is_invalid(&dictionary(800, 800, 101), 8));
+        assert!(is_invalid(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
+        assert!(!is_invalid(&dictionary(60 << 20, 500, 100), 8));
         let second = [dictionary(80, 80, 10), dictionary(80, 80, 11)].concat();
-        assert!(lies(&second, 8) && !lies(&second, 4));
+        assert!(is_invalid(&second, 8) && !is_invalid(&second, 4));
         // -0x8800_0000, whose lower 32 bits are positive; a number of eleven bytes; a list.
         let count =
             |bytes: &[u8]| [&[0x15, 4, 0x15, 0x40, 0x15, 0x40, 0x4c, 0x15], bytes, &[0x15, 0, 0, 0]].concat();
-        assert!(lies(&count(&[0xff, 0xff, 0xff, 0xff, 0x10]), 4));
-        assert!(lies(&count(&[&[0x8c; 10][..], &[6]].concat()), 4) && !lies(&count(&[8]), 4));
-        assert!(lies(&[0x15, 4, 0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0], 4));
+        assert!(is_invalid(&count(&[0xff, 0xff, 0xff, 0xff, 0x10]), 4));
+        assert!(is_invalid(&count(&[&[0x8c; 10][..], &[6]].concat()), 4) && !is_invalid(&count(&[8]), 4));
+        assert!(is_invalid(&[0x15, 4, 0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0], 4));
         for cut in [&[][..], &[0x15], &[0x15, 0xff, 0xff], &[0x15, 4, 0x15, 2, 0x15, 2, 0x2c, 0x15]] {
-            assert!(!lies(cut, 8));
+            assert!(!is_invalid(cut, 8));
         }
     }
 }

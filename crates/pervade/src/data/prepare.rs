@@ -229,14 +229,14 @@ pub(crate) fn require_columns(data: &Dataset) -> Result<()> {
 }
 
 /// A byte table whose maximum exceeds this has grey levels; otherwise counts or marks, like other integers.
-const LEAST_GREY_LEVELS: f64 = 127.0;
+const MIN_GREY_LEVEL: f64 = 127.0;
 
 /// Shift and scale of the whole table to `[0, 1]`.
 fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
     // Values reach the network as f32, so the range is computed in f32 and the result stays in [0, 1].
     let (low, high) = data.range();
     // Grey levels keep their full range, whatever this table contains: new rows may have other levels.
-    if matches!(data.values(), Values::U8(_)) && high > LEAST_GREY_LEVELS {
+    if matches!(data.values(), Values::U8(_)) && high > MIN_GREY_LEVEL {
         return Ok((Vec::new(), vec![scale_to_one(255.0)]));
     }
     let (low, high) = (low as f32, high as f32);

@@ -230,7 +230,7 @@ impl<'a> Input<'a> {
         if let Some(format) = by_magic(&head) {
             return Ok(format);
         }
-        self.refuse_what_is_known_not_to_work(&head)?;
+        self.reject_unsupported_formats(&head)?;
         match self.extension {
             "npy" | "npz" | "parquet" | "mat" | "png" | "jpg" | "jpeg" => {
                 let start = &head[..head.len().min(8)];
@@ -259,7 +259,7 @@ impl<'a> Input<'a> {
     }
 
     /// Returns an error for formats that users must convert first.
-    fn refuse_what_is_known_not_to_work(&self, head: &[u8]) -> Result<()> {
+    fn reject_unsupported_formats(&self, head: &[u8]) -> Result<()> {
         let (what, hint) = if head.starts_with(b"\x89HDF") || head.starts_with(b"MATLAB 7.3") {
             (
                 "this is an HDF5 file (MATLAB v7.3), which is not read here",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// As many links as Linux follows.
 #[cfg(unix)]
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Resolves all symbolic links of `path`, whose last component need not exist.
 ///
@@ -41,7 +41,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
         links += 1;
-        if links > MOST_LINKS {
+        if links > MAX_LINKS {
             return Err(io::Error::other("too many levels of symbolic links"));
         }
         let target = fs::read_link(&next)?;

@@ -10,12 +10,12 @@ use super::pending::Pending;
 use crate::{Error, Result};
 
 /// Maximum length of the text about a holder that is shown.
-const MOST_TEXT: u64 = 300;
+const MAX_TEXT: u64 = 300;
 /// How often, and at which interval, that text is read.
-const MOST_LOOKS: usize = 50;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const MAX_LOOKS: usize = 50;
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest file name to which the prefix and suffix of a lock can be added.
-const MOST_NAME: usize = 200;
+const MAX_NAME: usize = 200;
 
 /// An advisory lock, held until dropped; the system also releases it when the process dies.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Drop for Lock {
 /// `.NAME.pervade-lock` in the folder of the target.
 fn lock_path(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_os_string();
-    if name.len() > MOST_NAME {
+    if name.len() > MAX_NAME {
         name = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(name.as_encoded_bytes())).into();
     }
     let mut hidden = std::ffi::OsString::from(".");
@@ -121,12 +121,12 @@ fn is_same(file: &File, path: &Path) -> bool {
 fn held(target: &Path, file: &mut File) -> Error {
     let mut holder = String::new();
     // A run writes its description just after it has taken the lock.
-    for _ in 0..MOST_LOOKS {
-        let _ = file.take(MOST_TEXT).read_to_string(&mut holder);
+    for _ in 0..MAX_LOOKS {
+        let _ = file.take(MAX_TEXT).read_to_string(&mut holder);
         if !holder.trim().is_empty() {
             break;
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(LOOK_INTERVAL);
     }
     let holder = match holder.trim() {
         "" => "another run of pervade".to_string(),

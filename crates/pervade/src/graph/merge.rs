@@ -92,19 +92,19 @@ pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
 }
 
 /// An error once the flag is set, which interrupts a long grouping.
-pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
+pub(super) fn check_stop(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted { stage: "grouping the components", epoch: 0 });
     }
     Ok(())
 }
 
-/// Like [`merge`]; returns an error once `stop` is set.
+/// Like [`group`]; returns an error once `stop` is set.
 pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> Result<Grouping> {
     let mut natural = Merging::new(parts);
     let n_touched = natural.alive.len();
     while natural.merge_best(Score::Modularity { only_if_rising: true }) {
-        go_on(stop)?;
+        check_stop(stop)?;
     }
     let natural_number = natural.alive.len();
     let merged = match target {
@@ -115,7 +115,7 @@ pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> R
             let mut merged = if natural_number >= k { natural } else { Merging::new(parts) };
             while merged.alive.len() > k {
                 merged.merge_best(score);
-                go_on(stop)?;
+                check_stop(stop)?;
             }
             merged
         }

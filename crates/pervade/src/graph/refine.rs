@@ -3,14 +3,14 @@
 use std::sync::atomic::AtomicBool;
 
 use super::merge::{
-    Grouping, Merging, Parts, Score, go_on, growth_of_squares, modularity_gain, numbered_by_size,
+    Grouping, Merging, Parts, Score, check_stop, growth_of_squares, modularity_gain, numbered_by_size,
 };
 use crate::Result;
 
 /// Maximum number of rounds; each is a gain, and a handful is enough.
-const ROUNDS: usize = 50;
+const MAX_ROUNDS: usize = 50;
 /// Gains below this are rounding.
-const LEAST_GAIN: f64 = 1e-12;
+const MIN_GAIN: f64 = 1e-12;
 
 /// Moves single parts between groups, and merges two groups while splitting a third, until neither raises modularity.
 /// In a grouping by Ward's criterion only parts move, as long as the sum of squares falls.
@@ -26,7 +26,7 @@ pub fn refine(parts: &Parts, grouping: Grouping) -> Grouping {
 /// Like [`refine`]; returns an error once `stop` is set.
 pub(crate) fn refine_until(parts: &Parts, grouping: Grouping, stop: &AtomicBool) -> Result<Grouping> {
     let mut work = Refining::new(parts, &grouping, stop);
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         if !work.move_parts()? && (grouping.by_ward || !work.exchange()?) {
             break;
         }
@@ -74,7 +74,7 @@ impl<'p> Refining<'p> {
     }
 
     /// The gain of the criterion if two sets become one group.
-    fn gain_of_joining(&self, a: &[usize], b: &[usize]) -> f64 {
+    fn merge_gain(&self, a: &[usize], b: &[usize]) -> f64 {
         if self.by_ward {
             let [mean_a, mean_b] = [a, b].map(|set| self.mean(set));
             return -growth_of_squares([a, b].map(|set| self.size(set)), [&mean_a, &mean_b]);
@@ -102,7 +102,7 @@ impl<'p> Refining<'p> {
     fn move_parts(&mut self) -> Result<bool> {
         let mut moved = false;
         for index in 0..self.touched.len() {
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
             let part = self.touched[index];
             let from = self.groups[part];
             let without: Vec<Vec<usize>> = (0..self.n_groups)
@@ -111,10 +111,10 @@ impl<'p> Refining<'p> {
             if without[from].is_empty() {
                 continue;
             }
-            let gains: Vec<f64> = without.iter().map(|group| self.gain_of_joining(&[part], group)).collect();
+            let gains: Vec<f64> = without.iter().map(|group| self.merge_gain(&[part], group)).collect();
             let best =
                 (0..self.n_groups).fold(from, |best, to| if gains[to] > gains[best] { to } else { best });
-            if gains[best] > gains[from] + LEAST_GAIN {
+            if gains[best] > gains[from] + MIN_GAIN {
                 self.groups[part] = best;
                 moved = true;
             }
@@ -129,12 +129,12 @@ impl<'p> Refining<'p> {
             members.iter().map(|group| self.best_split(group)).collect::<Result<_>>()?;
         let mut best: Option<(f64, usize, usize, usize)> = None;
         for a in 0..self.n_groups {
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
             for b in a + 1..self.n_groups {
-                let joined = self.gain_of_joining(&members[a], &members[b]);
+                let joined = self.merge_gain(&members[a], &members[b]);
                 for (c, half) in halves.iter().enumerate().filter(|&(c, _)| c != a && c != b) {
                     let gain = joined + half.as_ref().map_or(f64::NEG_INFINITY, |half| half.1);
-                    if gain > best.map_or(LEAST_GAIN, |best| best.0) {
+                    if gain > best.map_or(MIN_GAIN, |best| best.0) {
                         best = Some((gain, a, b, c));
                     }
                 }
@@ -153,13 +153,13 @@ impl<'p> Refining<'p> {
         merging.alive = group.to_vec();
         while merging.alive.len() > 2 {
             merging.merge_best(Score::Modularity { only_if_rising: false });
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
         }
         let &[first, second] = merging.alive.as_slice() else { return Ok(None) };
         let (stay, leave): (Vec<usize>, Vec<usize>) =
             group.iter().partition(|&&part| merging.leader[part] == first);
         debug_assert!(leave.iter().all(|&part| merging.leader[part] == second));
-        Ok(Some((leave.clone(), -self.gain_of_joining(&stay, &leave))))
+        Ok(Some((leave.clone(), -self.merge_gain(&stay, &leave))))
     }
 }
 

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use self::figures::{Figure, Studio};
-use self::rows::{DataSet, RowsFile, Which};
+use self::rows::{DataSet, RowsFile, TableId};
 use self::tables::PaperTable;
 use self::work::{Failed, labels_of, list, run_table};
 use crate::args::Common;
@@ -43,7 +43,7 @@ seeds are restarts of one fit, trained in parallel on a GPU.")]
 pub(crate) struct ReproduceArgs {
     /// What to make; figures made by one command share their trained models
     #[arg(value_name = "WHAT", required = true)]
-    what: Vec<What>,
+    what: Vec<Target>,
     /// Folder of the data sets
     #[arg(long, value_name = "DIR", required_unless_present = "redraw")]
     data: Option<PathBuf>,
@@ -112,7 +112,7 @@ impl Quick {
 
 /// Tables and figures to make.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Target {
     /// Statistics of the data sets
     Table1,
     /// Clustering accuracy of all methods on all data sets
@@ -133,27 +133,30 @@ enum What {
     All,
 }
 
-impl What {
-    fn tables(wanted: &[What]) -> Vec<Which> {
-        let all =
-            [(What::Table1, Which::Table1), (What::Table2, Which::Table2), (What::Table3, Which::Table3)];
+impl Target {
+    fn tables(wanted: &[Target]) -> Vec<TableId> {
+        let all = [
+            (Target::Table1, TableId::Table1),
+            (Target::Table2, TableId::Table2),
+            (Target::Table3, TableId::Table3),
+        ];
         Self::among(wanted, &all)
     }
 
-    fn figures(wanted: &[What]) -> Vec<Figure> {
+    fn figures(wanted: &[Target]) -> Vec<Figure> {
         let all = [
-            (What::FigureAccuracy, Figure::Accuracy),
-            (What::FigureLatents, Figure::Latents),
-            (What::FigureSamples, Figure::Samples),
-            (What::FigureEmbeddings, Figure::Embeddings),
-            (What::FigureClusters, Figure::Clusters),
+            (Target::FigureAccuracy, Figure::Accuracy),
+            (Target::FigureLatents, Figure::Latents),
+            (Target::FigureSamples, Figure::Samples),
+            (Target::FigureEmbeddings, Figure::Embeddings),
+            (Target::FigureClusters, Figure::Clusters),
         ];
         Self::among(wanted, &all)
     }
 
     /// The selected ones of `all`, in their order.
-    fn among<T: Copy>(wanted: &[What], all: &[(What, T)]) -> Vec<T> {
-        let is_wanted = |what: &What| wanted.contains(what) || wanted.contains(&What::All);
+    fn among<T: Copy>(wanted: &[Target], all: &[(Target, T)]) -> Vec<T> {
+        let is_wanted = |what: &Target| wanted.contains(what) || wanted.contains(&Target::All);
         all.iter().filter(|(what, _)| is_wanted(what)).map(|(_, thing)| *thing).collect()
     }
 }
@@ -164,21 +167,21 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
         let name = if args.seeds == Some(0) { "seeds" } else { "take" };
         return Err(Error::setting(name, 0, "must be at least 1"));
     }
-    let of = |which: Which| Ok((which, RowsFile::of(which, args.rows.as_deref())?));
-    let tables: Vec<(Which, RowsFile)> =
-        What::tables(&args.what).into_iter().map(of).collect::<Result<_>>()?;
+    let of = |which: TableId| Ok((which, RowsFile::of(which, args.rows.as_deref())?));
+    let tables: Vec<(TableId, RowsFile)> =
+        Target::tables(&args.what).into_iter().map(of).collect::<Result<_>>()?;
     // Figures use the settings of table 2.
-    let figure_rows = of(Which::Table2)?;
+    let figure_rows = of(TableId::Table2)?;
     let known = if tables.is_empty() { std::slice::from_ref(&figure_rows) } else { &tables };
     rows::check_only(&args.only, known)?;
     if args.dry_run {
-        return list(args, &tables, &What::figures(&args.what), console);
+        return list(args, &tables, &Target::figures(&args.what), console);
     }
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
     let _claim = args.claim(&tables, common, console)?;
     let device = common.open_device(console)?;
     let _polled = interrupt::poll();
-    let mut made = Made::default();
+    let mut made = Results::default();
     let ran = make_tables(args, tables, &device, console, &mut made);
     let ran = match ran {
         Err(error @ Error::Interrupted { .. }) => Err(error),
@@ -200,7 +203,7 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
 
 /// The results of the command: tables and figures, and the rows whose method failed.
 #[derive(Default, Serialize)]
-struct Made {
+struct Results {
     made: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<Failed>,
@@ -209,10 +212,10 @@ struct Made {
 /// Makes all tables; returns the first error after making all that it could.
 fn make_tables(
     args: &ReproduceArgs,
-    tables: Vec<(Which, RowsFile)>,
+    tables: Vec<(TableId, RowsFile)>,
     device: &AnyDevice,
     console: &Console,
-    made: &mut Made,
+    made: &mut Results,
 ) -> Result<()> {
     let mut failed = Ok(());
     for (which, rows) in tables {
@@ -253,9 +256,9 @@ fn make_figures(
     rows: &RowsFile,
     device: &AnyDevice,
     console: &Console,
-    made: &mut Made,
+    made: &mut Results,
 ) -> Result<()> {
-    let figures = What::figures(&args.what);
+    let figures = Target::figures(&args.what);
     if figures.is_empty() {
         return Ok(());
     }
@@ -318,7 +321,7 @@ fn fill_records<D: RivalDevice>(
 
 impl ReproduceArgs {
     /// Checks all files of the command before it starts; only one run at a time may use a folder of records.
-    fn claim(&self, tables: &[(Which, RowsFile)], common: &Common, console: &Console) -> Result<Claim> {
+    fn claim(&self, tables: &[(TableId, RowsFile)], common: &Common, console: &Console) -> Result<Claim> {
         let files = Files::new(common.force)
             .maybe_input("--data", self.folder())
             .maybe_input("--rows", self.rows.as_deref())

@@ -7,7 +7,7 @@ use pervade::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::rows::{Row, Which};
+use super::rows::{Row, TableId};
 use crate::outputs;
 use crate::tables::Summary;
 
@@ -15,7 +15,7 @@ use crate::tables::Summary;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
-    pub(super) table: Which,
+    pub(super) table: TableId,
     pub(super) data: String,
     pub(super) method: String,
     /// N and D of the clustered rows.
@@ -27,7 +27,7 @@ pub(super) struct Record {
     /// Flags that changed the row for a quick look, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) overrides: Map<String, Value>,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<SeedRun>,
     /// Why the row stopped before all seeds were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Record {
 /// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Run {
+pub(super) struct SeedRun {
     pub(super) seed: u64,
     /// Scores by name: fractions between zero and one, or on their own scale.
     pub(super) scores: BTreeMap<String, f64>,
@@ -49,7 +49,7 @@ pub(super) struct Run {
 
 impl Record {
     /// The path of the record of a row.
-    pub(super) fn path(out: &Path, table: Which, row: &Row) -> PathBuf {
+    pub(super) fn path(out: &Path, table: TableId, row: &Row) -> PathBuf {
         out.join("records").join(table.name()).join(format!("{}-{}.json", row.data, row.method))
     }
 
@@ -96,7 +96,7 @@ impl Record {
     }
 
     /// Adds runs; the list stays sorted by seed.
-    pub(super) fn add(&mut self, run: Run) {
+    pub(super) fn add(&mut self, run: SeedRun) {
         self.runs.push(run);
         self.runs.sort_by_key(|run| run.seed);
     }
@@ -107,9 +107,9 @@ impl Record {
     }
 
     /// VaDE's label-free choice among its restarts: the score used, and the run that maximises it.
-    pub(super) fn chosen(&self) -> Option<(&str, &Run)> {
+    pub(super) fn chosen(&self) -> Option<(&str, &SeedRun)> {
         let by = self.settings.get("choose")?.as_str()?;
-        let score = |run: &Run| run.scores.get(by).copied().unwrap_or(f64::NEG_INFINITY);
+        let score = |run: &SeedRun| run.scores.get(by).copied().unwrap_or(f64::NEG_INFINITY);
         let best = self.runs.iter().reduce(|best, run| if score(run) > score(best) { run } else { best })?;
         Some((by, best))
     }

@@ -66,27 +66,27 @@ pub(super) struct Row {
 /// A table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Which {
+pub(super) enum TableId {
     Table1,
     Table2,
     Table3,
 }
 
-impl Which {
+impl TableId {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Which::Table1 => "table1",
-            Which::Table2 => "table2",
-            Which::Table3 => "table3",
+            TableId::Table1 => "table1",
+            TableId::Table2 => "table2",
+            TableId::Table3 => "table3",
         }
     }
 
     /// The embedded rows of the table.
     fn embedded(self) -> &'static str {
         match self {
-            Which::Table1 => include_str!("../../../rows/table1.toml"),
-            Which::Table2 => include_str!("../../../rows/table2.toml"),
-            Which::Table3 => include_str!("../../../rows/table3.toml"),
+            TableId::Table1 => include_str!("../../../rows/table1.toml"),
+            TableId::Table2 => include_str!("../../../rows/table2.toml"),
+            TableId::Table3 => include_str!("../../../rows/table3.toml"),
         }
     }
 }
@@ -95,7 +95,7 @@ const DATA: &str = include_str!("../../../rows/data.toml");
 
 impl RowsFile {
     /// The rows of a table: those of `file`, or the paper's.
-    pub(super) fn of(table: Which, file: Option<&Path>) -> Result<Self> {
+    pub(super) fn of(table: TableId, file: Option<&Path>) -> Result<Self> {
         let rows = match file {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
@@ -145,7 +145,7 @@ impl RowsFile {
 }
 
 /// Returns an error for anything in `only` that none of the tables has.
-pub(super) fn check_only(only: &[String], tables: &[(Which, RowsFile)]) -> Result<()> {
+pub(super) fn check_only(only: &[String], tables: &[(TableId, RowsFile)]) -> Result<()> {
     let rows = || tables.iter().flat_map(|(_, table)| &table.rows);
     let Some(unknown) = only.iter().find(|wanted| !rows().any(|row| row.is(wanted))) else { return Ok(()) };
     let list = |of: fn(&Row) -> &str| distinct(rows().map(of)).join(", ");
@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn the_rows_of_the_paper_are_complete() {
-        let [one, two, three] =
-            [Which::Table1, Which::Table2, Which::Table3].map(|table| RowsFile::of(table, None).unwrap());
+        let [one, two, three] = [TableId::Table1, TableId::Table2, TableId::Table3]
+            .map(|table| RowsFile::of(table, None).unwrap());
         assert_eq!(one.rows.len(), one.sets.len());
         assert_eq!(two.rows.len(), 10 * two.sets.len());
         let vade = |row: &&Row| row.method == "vade-paper" && row.data == "mnist";
@@ -235,7 +235,7 @@ mod tests {
             ("[[row]\n", "own.toml"),
         ] {
             std::fs::write(&file, text).unwrap();
-            let error = RowsFile::of(Which::Table2, Some(&file)).unwrap_err().to_string();
+            let error = RowsFile::of(TableId::Table2, Some(&file)).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("own.toml"), "{error}");
         }
     }

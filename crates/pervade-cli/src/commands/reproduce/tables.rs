@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pervade::Result;
 
 use super::record::Record;
-use super::rows::{DataSet, Row, RowsFile, Which, distinct};
+use super::rows::{DataSet, Row, RowsFile, TableId, distinct};
 use super::runs::VOTERS;
 use crate::settings::short;
 use crate::tables::aligned;
@@ -13,7 +13,7 @@ use crate::{outputs, words};
 
 /// A table of the paper with the records of its rows.
 pub(super) struct PaperTable {
-    which: Which,
+    which: TableId,
     rows: RowsFile,
     /// One record per row.
     records: Vec<Option<Record>>,
@@ -21,7 +21,7 @@ pub(super) struct PaperTable {
 
 impl PaperTable {
     /// Loads the records of the rows from `out`.
-    pub(super) fn load(which: Which, rows: RowsFile, out: &Path) -> Result<Self> {
+    pub(super) fn load(which: TableId, rows: RowsFile, out: &Path) -> Result<Self> {
         let record = |row: &Row| Record::load(&Record::path(out, which, row));
         let records = rows.rows.iter().map(record).collect::<Result<_>>()?;
         Ok(Self { which, rows, records })
@@ -33,7 +33,7 @@ impl PaperTable {
     }
 
     /// The paths of a table's files: Markdown and CSV.
-    pub(super) fn paths(which: Which, out: &Path) -> [PathBuf; 2] {
+    pub(super) fn paths(which: TableId, out: &Path) -> [PathBuf; 2] {
         ["md", "csv"].map(|ending| out.join(format!("{}.{ending}", which.name())))
     }
 
@@ -47,21 +47,21 @@ impl PaperTable {
 
     pub(super) fn markdown(&self) -> String {
         let lines = match self.which {
-            Which::Table1 => self.statistics(),
-            Which::Table2 => self.accuracies(),
-            Which::Table3 => self.errors(),
+            TableId::Table1 => self.statistics(),
+            TableId::Table2 => self.accuracies(),
+            TableId::Table3 => self.errors(),
         };
         format!("{}\n\n{}{}", self.title(), aligned(&lines), self.notes())
     }
 
     fn title(&self) -> &'static str {
         match self.which {
-            Which::Table1 => "Table 1: the data sets.",
-            Which::Table2 => {
+            TableId::Table1 => "Table 1: the data sets.",
+            TableId::Table2 => {
                 "Table 2: clustering accuracy in percent. Ours: mean ± standard deviation over seeds, the best, and for VaDE \
                  what its own score without labels would keep, beside the paper's value, which is the run with the best objective of ten."
             }
-            Which::Table3 => {
+            TableId::Table3 => {
                 "Table 3: error in percent of a k-nearest-neighbour classifier on the latents of the test rows; mean ± \
                  standard deviation over seeds beside the paper's value."
             }
@@ -197,11 +197,14 @@ impl PaperTable {
             let set = self.set(&row.data);
             for score in self.scores() {
                 // Errors and accuracies are in percent, in the paper and here.
-                let scale =
-                    if self.which == Which::Table1 || score == "nmi" || score == "ari" { 1.0 } else { 100.0 };
+                let scale = if self.which == TableId::Table1 || score == "nmi" || score == "ari" {
+                    1.0
+                } else {
+                    100.0
+                };
                 let summary = record.and_then(|record| record.summary(score));
                 // The best error is the smallest.
-                let least = self.which == Which::Table3;
+                let least = self.which == TableId::Table3;
                 let best = record.and_then(|record| extreme(record, score, least));
                 let chosen = record.and_then(Record::chosen).and_then(|(_, run)| run.scores.get(score));
                 let last = record.and_then(|record| record.runs.last());
@@ -232,9 +235,9 @@ impl PaperTable {
 
     fn scores(&self) -> [&'static str; 3] {
         match self.which {
-            Which::Table1 => ["rows", "columns", "clusters"],
-            Which::Table2 => ["accuracy", "nmi", "ari"],
-            Which::Table3 => ["k3", "k5", "k10"],
+            TableId::Table1 => ["rows", "columns", "clusters"],
+            TableId::Table2 => ["accuracy", "nmi", "ari"],
+            TableId::Table3 => ["k3", "k5", "k10"],
         }
     }
 }
@@ -280,7 +283,7 @@ mod tests {
 
     use serde_json::{Map, json};
 
-    use super::super::record::Run;
+    use super::super::record::SeedRun;
     use super::*;
 
     /// Two data sets, the second without its file; one method that ran and one that failed.
@@ -297,7 +300,7 @@ row = [
 "#;
 
     fn record(method: &str, accuracies: &[f64], problem: Option<&str>) -> Record {
-        let run = |(seed, &accuracy): (usize, &f64)| Run {
+        let run = |(seed, &accuracy): (usize, &f64)| SeedRun {
             seed: seed as u64,
             scores: BTreeMap::from([("accuracy".to_string(), accuracy), ("nmi".to_string(), 0.5)]),
             seconds: 1.5,
@@ -308,7 +311,7 @@ row = [
         let overrides =
             if problem.is_some() { Map::from_iter([("take".to_string(), json!(9))]) } else { Map::new() };
         Record {
-            table: Which::Table2,
+            table: TableId::Table2,
             data: "a".to_string(),
             method: method.to_string(),
             rows: 10,
@@ -329,7 +332,7 @@ row = [
             Some(record("dec", &[], Some("a \"bad\" day"))),
             None,
         ];
-        let table = PaperTable { which: Which::Table2, rows, records };
+        let table = PaperTable { which: TableId::Table2, rows, records };
         let (_, markdown) =
             table.markdown().split_once("\n\n").map(|(a, b)| (a.to_string(), b.to_string())).unwrap();
         assert_eq!(

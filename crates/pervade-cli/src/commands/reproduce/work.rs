@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::ReproduceArgs;
 use super::figures::{Figure, is_begun};
-use super::record::{Record, Run};
-use super::rows::{DataSet, Row, RowsFile, Which};
-use super::runs::{How, Measure, Scores, Working};
+use super::record::{Record, SeedRun};
+use super::rows::{DataSet, Row, RowsFile, TableId};
+use super::runs::{Measure, RowRunner, Runner, Scores};
 use crate::console::Console;
 use crate::{Outcome, words};
 
@@ -37,7 +37,7 @@ impl Failed {
 /// `failed`, and the others continue.
 pub(super) fn run_table<D: RivalDevice>(
     args: &ReproduceArgs,
-    which: Which,
+    which: TableId,
     rows: &RowsFile,
     folder: &Path,
     device: &D,
@@ -93,7 +93,7 @@ pub(super) fn run_table<D: RivalDevice>(
 /// error.
 fn run_row<D: RivalDevice>(
     args: &ReproduceArgs,
-    which: Which,
+    which: TableId,
     row: &Row,
     set: &DataSet,
     table: &Table,
@@ -103,13 +103,13 @@ fn run_row<D: RivalDevice>(
 ) -> Result<Option<Error>> {
     let path = Record::path(&args.out, which, row);
     let earlier = if args.again { None } else { Record::load(&path)? };
-    if which == Which::Table1 {
+    if which == TableId::Table1 {
         let runs = vec![statistics(table, device_name)?];
         new_record(args, which, row, &table.data, Map::new(), runs).save(&path)?;
         return Ok(None);
     }
     let overrides = args.quick.settings();
-    let how = How::<D>::of(row, set.clusters, &overrides)?;
+    let how = Runner::<D>::of(row, set.clusters, &overrides)?;
     let measure = measure(which, set, table, args.quick.take)?;
     let settings = how.settings(row, set.clusters, &overrides);
     let record =
@@ -125,7 +125,7 @@ fn run_row<D: RivalDevice>(
     console.say(&format!("{summary}: {} to run", words::counted(missing, "seed")));
     let device_name = device_name.to_string();
     let mut work =
-        Working { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
+        RowRunner { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
     match work.run(&how, seeds) {
         Err(error) if !matches!(error, Error::Interrupted { .. }) => {
             console.say(&format!("{} on {}: failed: {error}", row.method, row.data));
@@ -139,11 +139,11 @@ fn run_row<D: RivalDevice>(
 
 fn new_record(
     args: &ReproduceArgs,
-    which: Which,
+    which: TableId,
     row: &Row,
     data: &Dataset,
     settings: Map<String, Value>,
-    runs: Vec<Run>,
+    runs: Vec<SeedRun>,
 ) -> Record {
     Record {
         table: which,
@@ -153,20 +153,20 @@ fn new_record(
         columns: data.n_columns(),
         data_checksum: data.checksum(),
         settings,
-        overrides: if which == Which::Table1 { Map::new() } else { args.quick.all() },
+        overrides: if which == TableId::Table1 { Map::new() } else { args.quick.all() },
         runs,
         problem: None,
     }
 }
 
 /// Table 1 of a data set.
-fn statistics(table: &Table, device: &str) -> Result<Run> {
+fn statistics(table: &Table, device: &str) -> Result<SeedRun> {
     let labels = labels_of(table)?;
     let counts = [table.data.n_rows(), table.data.n_columns(), labels.names().len()];
     let scores = ["rows", "columns", "clusters"].iter().zip(counts);
     let scores: Scores = scores.map(|(name, count)| ((*name).to_string(), count as f64)).collect();
     let (device, version) = (device.to_string(), env!("CARGO_PKG_VERSION").to_string());
-    Ok(Run { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
+    Ok(SeedRun { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
 }
 
 pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
@@ -177,13 +177,13 @@ pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
 }
 
 /// What a row of the table is scored against; `take` keeps only the first rows.
-fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
+fn measure<'t>(which: TableId, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
     let (n, labels) = (table.data.n_rows(), labels_of(table)?);
     let part = |range: std::ops::Range<usize>| {
         let end = take.map_or(range.end, |take| range.end.min(range.start + take));
         range.start..end
     };
-    if which != Which::Table3 {
+    if which != TableId::Table3 {
         let rows = part(0..n);
         let ids: Vec<i64> = labels.ids()[rows.clone()].iter().map(|&id| i64::from(id)).collect();
         return Ok(Measure::Clusters { data: table.data.slice(rows), labels: Labels::from_integers(&ids) });
@@ -205,7 +205,7 @@ fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize
 /// `--dry-run`: rows, finished seeds, whether the data exist, and figures.
 pub(super) fn list(
     args: &ReproduceArgs,
-    tables: &[(Which, RowsFile)],
+    tables: &[(TableId, RowsFile)],
     figures: &[Figure],
     console: &Console,
 ) -> Result<Outcome> {

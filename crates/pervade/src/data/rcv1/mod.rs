@@ -63,12 +63,12 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     let counted =
         over_parts(&files, kind, || Counting { topics: &topics, ids: Vec::new(), n_uses: HashMap::new() })?;
     let ids: Vec<u32> = counted.iter().flat_map(|part| part.ids.iter().copied()).collect();
-    topics.check_all_are_there(&ids, &location)?;
-    let terms = most_used(counted.into_iter().map(|part| part.n_uses), kind);
+    topics.check_complete(&ids, &location)?;
+    let terms = most_frequent(counted.into_iter().map(|part| part.n_uses), kind);
     let column_of: HashMap<&str, u32> = (0..).zip(&terms).map(|(j, term)| (term.as_str(), j)).collect();
 
     let filled = over_parts(&files, kind, || Filling::new(&topics, &column_of))?;
-    let mut parts = together(filled.into_iter().map(|part| part.parts));
+    let mut parts = concatenate(filled.into_iter().map(|part| part.parts));
     weights::weigh(&mut parts, terms.len(), kind);
     let csr = parts.into_csr(ids.len(), terms.len(), &location)?;
     let labels = if wanted { Some(Labels::from_text(&topics.roots_of(&ids), &location)?) } else { None };
@@ -162,7 +162,7 @@ impl Visitor for Filling<'_> {
 }
 
 /// The most frequent terms in the order of the columns; ties go to the first in that order.
-fn most_used(counts: impl Iterator<Item = HashMap<String, u64>>, kind: Kind) -> Vec<String> {
+fn most_frequent(counts: impl Iterator<Item = HashMap<String, u64>>, kind: Kind) -> Vec<String> {
     let mut n_uses: HashMap<String, u64> = HashMap::new();
     for (term, n) in counts.flatten() {
         *n_uses.entry(term).or_default() += n;
@@ -176,7 +176,7 @@ fn most_used(counts: impl Iterator<Item = HashMap<String, u64>>, kind: Kind) -> 
 }
 
 /// The rows of all parts, concatenated.
-fn together(parts: impl Iterator<Item = SparseParts>) -> SparseParts {
+fn concatenate(parts: impl Iterator<Item = SparseParts>) -> SparseParts {
     let mut all = SparseParts { starts: vec![0], indices: Vec::new(), values: Vec::new() };
     for part in parts {
         let n_before = all.indices.len();

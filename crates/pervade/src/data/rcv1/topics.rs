@@ -63,7 +63,7 @@ impl Topics {
     }
 
     /// Returns an error for duplicate documents, and for parts that lack documents.
-    pub(super) fn check_all_are_there(&self, ids: &[u32], location: &str) -> Result<()> {
+    pub(super) fn check_complete(&self, ids: &[u32], location: &str) -> Result<()> {
         let mut found = HashSet::with_capacity(ids.len());
         if let Some(id) = ids.iter().find(|&&id| !found.insert(id)) {
             return Err(Error::data(location, format!("document {id} occurs twice"))

@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::record::FigureRecord;
 pub(super) use self::studio::Studio;
 use super::record::Record;
-use super::rows::{RowsFile, Which};
+use super::rows::{RowsFile, TableId};
 
 /// Pixels of the PNG per unit of the page: sharp in print.
 const PIXELS: f64 = 2.0;
@@ -100,7 +100,7 @@ fn levels(rows: &RowsFile, data: &str, out: &Path) -> Result<(Vec<draw::MethodLe
             paper = row.paper.get("accuracy").copied();
             continue;
         }
-        let record = Record::load(&Record::path(out, Which::Table2, row))?;
+        let record = Record::load(&Record::path(out, TableId::Table2, row))?;
         levels.extend(record.and_then(|record| Some((row.method.clone(), record.summary("accuracy")?.mean))));
     }
     Ok((levels, paper))

@@ -9,7 +9,7 @@ use pervade_rivals::RivalDevice;
 use super::record::{PointPanel, hex, rounded};
 use super::studio::Studio;
 use crate::commands::reproduce::rows::Row;
-use crate::commands::reproduce::runs::How;
+use crate::commands::reproduce::runs::Runner;
 use crate::methods;
 use crate::report::LabelScores;
 
@@ -41,12 +41,12 @@ impl<D: RivalDevice> Studio<'_, D> {
             seeds: 1,
             ..Row::default()
         });
-        let fitted = How::<D>::of(&row, self.set.clusters, &self.quick.settings()).and_then(|how| {
+        let fitted = Runner::<D>::of(&row, self.set.clusters, &self.quick.settings()).and_then(|how| {
             self.console.say(&format!("{name} on {}", self.set.name));
             let mut observer = methods::observer(name, None, self.console);
             match how {
-                How::Rival(method) => method.cluster(&self.data, self.device, 0, observer.as_mut()),
-                How::Vade(_) => Err(Error::data("rows", format!("`{name}` is not a rival"))),
+                Runner::Rival(method) => method.cluster(&self.data, self.device, 0, observer.as_mut()),
+                Runner::Vade(_) => Err(Error::data("rows", format!("`{name}` is not a rival"))),
             }
         });
         match fitted {

@@ -15,7 +15,7 @@ use super::record::{Accuracy, FigureRecord, PicturePanel, Pictures, PointPanel, 
 use super::vade::VadeFit;
 use super::{Figure, PAPER, VADE};
 use crate::commands::reproduce::rows::{DataSet, Row, RowsFile};
-use crate::commands::reproduce::runs::How;
+use crate::commands::reproduce::runs::Runner;
 use crate::commands::reproduce::{Quick, labels_of};
 use crate::console::Console;
 
@@ -93,7 +93,7 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
     {
         let row = self.row(figure.method())?;
         let overrides = self.quick.settings();
-        let how = How::<D>::of(row, self.set.clusters, &overrides)?;
+        let how = Runner::<D>::of(row, self.set.clusters, &overrides)?;
         let mut settings = how.settings(row, self.set.clusters, &overrides);
         settings.insert("restarts".to_string(), self.seeds.unwrap_or(row.seeds).into());
         let fresh = FigureRecord {
@@ -129,9 +129,9 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
 
     fn settings(&self, method: &str, clusters: usize) -> Result<Settings> {
         let row = self.row(method)?;
-        match How::<D>::of(row, clusters, &self.quick.settings())? {
-            How::Vade(settings) => Ok((*settings).with(|s| s.restarts = self.seeds.unwrap_or(row.seeds))),
-            How::Rival(_) => {
+        match Runner::<D>::of(row, clusters, &self.quick.settings())? {
+            Runner::Vade(settings) => Ok((*settings).with(|s| s.restarts = self.seeds.unwrap_or(row.seeds))),
+            Runner::Rival(_) => {
                 Err(Error::data("rows", format!("the row `{}:{method}` has no recipe", self.set.name)))
             }
         }

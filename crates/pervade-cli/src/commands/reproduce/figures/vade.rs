@@ -46,7 +46,7 @@ impl VadeFit {
     ) -> Result<Self> {
         let restarts = settings.restarts;
         let checked = settings.check(data)?;
-        let mut watch = Watching { labels, sample, checked: &checked, watched, fit: VadeFit::default() };
+        let mut watch = EpochRecorder { labels, sample, checked: &checked, watched, fit: VadeFit::default() };
         let mut observer = methods::observer("VaDE", Some(&checked), console);
         pervade::fit_restarts(data, &checked, device, 0..restarts, observer.as_mut(), &mut watch)?;
         let mut fit = watch.fit;
@@ -68,7 +68,7 @@ impl VadeFit {
     }
 }
 
-struct Watching<'w> {
+struct EpochRecorder<'w> {
     labels: &'w Labels,
     sample: &'w [usize],
     checked: &'w CheckedSettings,
@@ -76,7 +76,7 @@ struct Watching<'w> {
     fit: VadeFit,
 }
 
-impl<D: RivalDevice> Watch<D> for Watching<'_> {
+impl<D: RivalDevice> Watch<D> for EpochRecorder<'_> {
     fn epoch(&mut self, run: &Run<'_, D>, pack: &Pack<D>) -> Result<()> {
         if !self.watched {
             return Ok(());
