@@ -79,7 +79,7 @@ struct Running {
     epochs: usize,
     steps: usize,
     batch: usize,
-    /// Epochs done before this process started, and now.
+    /// Epochs done before this run, and now.
     resumed: usize,
     epoch: usize,
     /// Loss or ELBO, and live clusters, as text.

@@ -168,7 +168,7 @@ pub(crate) fn peak_memory() -> Option<u64> {
 /// The preparation as text.
 pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
     match kind {
-        PrepareKind::None => "used as they are",
+        PrepareKind::None => "not scaled",
         PrepareKind::UnitRange => "scaled to [0, 1]",
         PrepareKind::Standardise => "every column standardised",
         PrepareKind::RowNorm => "every row scaled to one length",
@@ -267,7 +267,7 @@ pub(crate) fn found(about: &Metadata) -> String {
 
 /// The choices made for the data, and why.
 pub(crate) fn decided(about: &Metadata) -> String {
-    let why = |given: bool| if given { "as asked" } else { "decided from the data" };
+    let why = |given: bool| if given { "as requested" } else { "decided from the data" };
     let prepared = why(about.settings.prepare.is_some());
     let family = why(about.settings.likelihood != pervade::config::LikelihoodKind::Auto);
     let preparation = preparation_words(about.preparation.kind());

@@ -43,7 +43,7 @@ pub(crate) struct SettingFlags {
     /// Epochs of joint training
     #[arg(long, value_name = "E")]
     epochs: Option<usize>,
-    /// Models trained from different starts; one is kept, without labels
+    /// Models trained from different random numbers; one is kept, without labels
     #[arg(long, value_name = "R")]
     restarts: Option<usize>,
     /// Trials of each restart; the best by modularity after ten epochs of joint training continues

@@ -21,7 +21,7 @@ pub trait Clusterer<D: Device> {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>>;
 
-    /// Clusters the rows once per seed and passes each result to `each`. Work that does not depend on the seed is
+    /// Clusters the rows once per seed and passes each result to `take`. Work that does not depend on the seed is
     /// shared; each result equals that of [`Clusterer::cluster`].
     fn cluster_each(
         &self,

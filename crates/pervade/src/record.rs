@@ -83,7 +83,7 @@ pub(crate) fn is_zero(number: &usize) -> bool {
 
 impl RestartRecord {
     /// The id of its random number stream: each trial of each restart has its own.
-    pub fn number(&self) -> usize {
+    pub fn rng_id(&self) -> usize {
         self.restart + (self.start << 16)
     }
 

@@ -132,12 +132,12 @@ fn an_observer_can_stop_every_stage_at_once() {
     let data = Dataset::from_rows(300, N_COLUMNS, rows()).unwrap();
     let checked = settings().check(&data).unwrap();
     for stage in [Stage::Pretrain, Stage::Mixture, Stage::Joint] {
-        let mut listener = StopIn { stage, now: None, asked: false, later: 0 };
-        let stopped = pervade::fit(&data, &checked, &Cpu::new(), &mut listener, None);
+        let mut observer = StopIn { stage, now: None, asked: false, later: 0 };
+        let stopped = pervade::fit(&data, &checked, &Cpu::new(), &mut observer, None);
         match stopped {
             Err(Error::Interrupted { stage: expected, .. }) => assert_eq!(expected, stage.name()),
             other => panic!("{stage:?}: {:?}", other.map(|fit| fit.chosen)),
         }
-        assert_eq!(listener.later, 0, "{stage:?}: nothing is done after the answer");
+        assert_eq!(observer.later, 0, "{stage:?}: no event follows the stop");
     }
 }

@@ -44,7 +44,7 @@ pub(super) enum Items {
 pub(super) enum Integers {
     #[cfg_attr(
         not(feature = "matlab"),
-        expect(dead_code, reason = "signed bytes and uint8 matrices come from MATLAB only")
+        expect(dead_code, reason = "bytes that are not grey levels come only from MATLAB files")
     )]
     U8(Vec<u8>),
     I8(Vec<i8>),
