@@ -106,11 +106,11 @@ def layer_loss(p, x, likelihood, i):
     """Layer i and its mirror, as stacked pretraining sees it in its first step: dropout, the rest held still."""
     phase, n = i, len(HIDDEN)
     order = Key(SEED, PRETRAIN_ORDER, 0)
-    x = x[[order.permute(place, B, phase << 32) for place in range(B)]]
+    x = x[[order.permute(row, B, phase << 32) for row in range(B)]]
     key, step = Key(SEED, DROPOUT, 0), (phase << 32 | 1) << 1
 
     def drop(v, what):
-        kept = [key.kept(step | what, place, v.shape[1], DROPOUT_RATE) for place in range(B)]
+        kept = [key.kept(step | what, row, v.shape[1], DROPOUT_RATE) for row in range(B)]
         return v * torch.tensor(kept, dtype=torch.float64) / (1 - DROPOUT_RATE)
 
     below = x

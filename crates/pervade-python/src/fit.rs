@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::errors::raised;
 use crate::model::{Model, for_each_part};
 use crate::table::Held;
-use crate::work::{Place, compute};
+use crate::work::{ComputeOptions, compute};
 
 /// What a fit gives to Python: the model, the clusters of its rows, the mean of their scores, what a user should know
 /// about the fit, and a note about the device if there is one.
@@ -19,12 +19,12 @@ type Fitted<'py> = (Model, Bound<'py, PyArray1<i32>>, f64, Vec<String>, Option<S
 ///
 /// `settings` is a JSON object of settings by name; `hear` is called with every event as JSON.
 #[pyfunction]
-#[pyo3(signature = (table, settings, place, *, column_names=None, hear=None))]
+#[pyo3(signature = (table, settings, options, *, column_names=None, hear=None))]
 pub(crate) fn fit<'py>(
     py: Python<'py>,
     table: Held<'py>,
     settings: &str,
-    place: Place,
+    options: ComputeOptions,
     column_names: Option<Vec<String>>,
     hear: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Fitted<'py>> {
@@ -33,7 +33,7 @@ pub(crate) fn fit<'py>(
         _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
     };
     let table = table.table(column_names)?;
-    let ((fit, lower_bound), note) = compute(py, &place, hear.as_ref(), |device, listener| {
+    let ((fit, lower_bound), note) = compute(py, &options, hear.as_ref(), |device, listener| {
         let data = table.dataset()?;
         let checked = settings.check(&data)?;
         on_device!(device, device => {

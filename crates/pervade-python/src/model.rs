@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::raised;
 use crate::table::Held;
-use crate::work::{Listener, Place, compute};
+use crate::work::{ComputeOptions, Listener, compute};
 
 /// A fitted model. `Model(bytes)` reads the bytes of a model file.
 #[pyclass(frozen, module = "pervade._core")]
@@ -87,16 +87,16 @@ impl Model {
 
     /// The cluster of each row, and the probability of every cluster. Columns are matched by their names, where the
     /// names are given and the model has some; the same below.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         table: Held<'py>,
-        place: Place,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
         let table = table.table(column_names)?;
-        let ((clusters, probabilities), _) = compute(py, &place, None, |device, listener| {
+        let ((clusters, probabilities), _) = compute(py, &options, None, |device, listener| {
             let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
             for_each_part(&table.dataset()?, listener, |data| {
                 let found = on_device!(device, device => self.vade.assign(device, data)?);
@@ -110,16 +110,16 @@ impl Model {
     }
 
     /// The latent mean of each row.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn embed<'py>(
         &self,
         py: Python<'py>,
         table: Held<'py>,
-        place: Place,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<Matrix<'py, f32>> {
         let table = table.table(column_names)?;
-        let (latents, _) = compute(py, &place, None, |device, listener| {
+        let (latents, _) = compute(py, &options, None, |device, listener| {
             let mut latents = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
                 latents.extend(on_device!(device, device => self.vade.embed(device, data)?));
@@ -131,16 +131,16 @@ impl Model {
     }
 
     /// The ELBO of each row, in nats.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         table: Held<'py>,
-        place: Place,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let table = table.table(column_names)?;
-        let (scores, _) = compute(py, &place, None, |device, listener| {
+        let (scores, _) = compute(py, &options, None, |device, listener| {
             let mut scores = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
                 scores.extend(on_device!(device, device => self.vade.score(device, data)?));
@@ -156,12 +156,12 @@ impl Model {
         &self,
         py: Python<'py>,
         latents: PyReadonlyArray2<'py, f32>,
-        place: Place,
+        options: ComputeOptions,
     ) -> PyResult<Matrix<'py, f32>> {
         let latents = latents.as_slice()?;
         let (rows, _) = compute(
             py,
-            &place,
+            &options,
             None,
             |device, _| on_device!(device, device => self.vade.decode(device, latents)),
         )?;
@@ -175,11 +175,11 @@ impl Model {
         cluster: Option<usize>,
         count: usize,
         seed: u64,
-        place: Place,
+        options: ComputeOptions,
     ) -> PyResult<(Matrix<'py, f32>, Bound<'py, PyArray1<i32>>)> {
         let (made, _) = compute(
             py,
-            &place,
+            &options,
             None,
             |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed)),
         )?;

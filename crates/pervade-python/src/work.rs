@@ -19,7 +19,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// Where and how wide to compute.
 #[derive(FromPyObject)]
-pub(crate) struct Place {
+pub(crate) struct ComputeOptions {
     device: String,
     precision: String,
     threads: usize,
@@ -58,15 +58,15 @@ impl Observer for Listener {
 /// in the caller's thread; what it raises, and Ctrl-C, asks the work to stop and is raised when it has.
 pub(crate) fn compute<T: Send>(
     py: Python<'_>,
-    place: &Place,
+    options: &ComputeOptions,
     hear: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&AnyDevice, &mut Listener) -> Result<T> + Send,
 ) -> PyResult<(T, Option<String>)> {
-    let threads = place.threads;
+    let threads = options.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
         raised(Error::setting("n_jobs", threads, format!("but the threads could not be started: {e}")))
     })?;
-    let precision = match place.precision.as_str() {
+    let precision = match options.precision.as_str() {
         "fp32" => Precision::Fp32,
         "tf32" => Precision::Tf32,
         other => return Err(raised(Error::setting("precision", other, "must be `fp32` or `tf32`"))),
@@ -83,7 +83,7 @@ pub(crate) fn compute<T: Send>(
             let mut listener = Listener { events, stop: stop_of_work, last_sign: Instant::now() };
             let kernels = pervade_cli::cache_folder().map(KernelFolder::new);
             let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
-            let opened = AnyDevice::open(&place.device, precision, kernels).map_err(Error::from);
+            let opened = AnyDevice::open(&options.device, precision, kernels).map_err(Error::from);
             result = Some(opened.and_then(|(device, why_not_cuda)| {
                 let note = why_not_cuda.map(|reason| format!("using the CPU, because {reason}"));
                 Ok((work(&device, &mut listener)?, note))

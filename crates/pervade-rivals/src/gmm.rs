@@ -100,7 +100,7 @@ impl<D: Device> Clusterer<D> for Gmm {
                 o.restarts = self.starts;
                 o.max_iterations = self.max_iterations;
                 o.tolerance = self.tolerance;
-                o.least_variance = self.least_variance;
+                o.min_variance = self.least_variance;
             });
             let key = Key::new(seed, Stream::Mixture, 0);
             let mixture = fit(device, &rows, d, &options, key)?.mixture;

@@ -70,7 +70,7 @@ pub(crate) fn best_start<D: Device>(
     n_clusters: usize,
     starts: usize,
     seed: u64,
-) -> Result<mixture::KMeans> {
+) -> Result<mixture::KMeansFit> {
     require_mixture(rows.len() / n_columns, n_columns, n_clusters)?;
     let key = Key::new(seed, Stream::Mixture, 0);
     let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;

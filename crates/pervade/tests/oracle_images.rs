@@ -37,7 +37,7 @@ impl Case {
         assert_tensor_close(ours, &theirs, TOLERANCE, &format!("{}: {name}", self.name));
     }
 
-    /// Parameters whose names end as the case's tensors are called.
+    /// Parameters with the names of the case's tensors.
     fn params(&self, layout: &Layout) -> Params<Floats> {
         named_params(layout, |name| self.given(name.rsplit('.').next().unwrap()))
     }
@@ -108,7 +108,7 @@ fn batch_normalisation() {
         case.check("y", &y.data);
         cpu.batch_norm_backward_input(&params, layer, &x, &dy, &mut statistics, &mut dx).unwrap();
         if name == "two rows" {
-            // Of two rows one is the mirror of the other: what is left of the gradient is epsilon's share.
+            // Two rows mirror each other: only the contribution of epsilon is left of the gradient.
             let largest = dx.data.iter().fold(0.0, |most: f32, d| most.max(d.abs()));
             assert!(largest < 1e-2, "{largest}");
         } else {

@@ -272,7 +272,7 @@ fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
         return PrepareKind::UnitRange;
     }
-    let spreads = data.column_spreads();
+    let spreads = data.column_deviations();
     let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
     let widest = spreads.iter().copied().fold(0.0, f64::max);
     let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);

@@ -42,7 +42,7 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
-    /// One key for each of these [numbers](RestartRecord::number); that of a first start is its restart.
+    /// One key for each of these [numbers](RestartRecord::rng_id); that of a first start is its restart.
     pub fn keys(&self, stream: Stream, numbers: impl IntoIterator<Item = usize>) -> Vec<Key> {
         numbers.into_iter().map(|number| Key::new(self.settings.settings.seed, stream, number)).collect()
     }
@@ -82,7 +82,7 @@ pub struct State {
 impl State {
     /// What the random numbers of each restart go by.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + Clone {
-        self.records.iter().map(RestartRecord::number)
+        self.records.iter().map(RestartRecord::rng_id)
     }
 }
 
