@@ -17,7 +17,7 @@
 //! hidden layer of 200 it was 24 %, with the ELBO still rising by 6 nats in ten epochs.
 
 use pervade::compute::{
-    self, Device, Draw, MOST_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
+    self, Device, Draw, MAX_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
 };
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
@@ -56,8 +56,8 @@ const EPSILON: f32 = 1e-8;
 
 /// An error unless a stick can be broken into so many weights by such a prior.
 pub(crate) fn check_sticks(name: &str, n_weights: usize, concentration: f32) -> Result<()> {
-    if !(2..=MOST_STICKS).contains(&n_weights) {
-        let must = format!("must be between 2 and {MOST_STICKS}, the weights of a stick");
+    if !(2..=MAX_STICKS).contains(&n_weights) {
+        let must = format!("must be between 2 and {MAX_STICKS}, the weights of a stick");
         return Err(Error::setting(name, n_weights, must));
     }
     if !(1e-3..=1e3).contains(&concentration) {
