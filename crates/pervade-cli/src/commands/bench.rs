@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use pervade::compute::{Device, MOST_STEPS};
+use pervade::compute::{Device, MAX_STEPS};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::memory::{self, Need};
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Resul
 /// Minimum duration of a block of steps; the median is taken over blocks.
 const BLOCK: Duration = Duration::from_millis(20);
 /// Maximum and minimum number of steps per epoch, and the rows that they are made from.
-const STEPS: [usize; 2] = [8 * MOST_STEPS, 2 * MOST_STEPS];
+const STEPS: [usize; 2] = [8 * MAX_STEPS, 2 * MAX_STEPS];
 const ROWS: usize = 16_000;
 
 /// Returns an error if memory cannot hold the models: values, gradients and both moments of all, initial values of one.
@@ -142,7 +142,7 @@ fn check_shape(shape: &StepArgs) -> Result<Duration> {
 pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
     let limit = check_shape(shape)?;
     let [most, least] = STEPS;
-    let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MOST_STEPS);
+    let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MAX_STEPS);
     let data = uniform_rows((n_steps * shape.batch).max(20 * shape.components), shape.columns)?;
     let clusters = Clusters::Fixed(shape.components.clamp(2, 10));
     let settings = Settings::recipe(Recipe::Paper, clusters).with(|s| {
@@ -170,9 +170,9 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
         device.take_sums(&mut joint.sums)?;
         Ok(started.elapsed() / n_in_block as u32)
     };
-    block(2 * MOST_STEPS)?;
-    let one = block(MOST_STEPS)?.max(Duration::from_nanos(1));
-    let n_in_block = (BLOCK.as_nanos().div_ceil(one.as_nanos()) as usize).next_multiple_of(MOST_STEPS);
+    block(2 * MAX_STEPS)?;
+    let one = block(MAX_STEPS)?.max(Duration::from_nanos(1));
+    let n_in_block = (BLOCK.as_nanos().div_ceil(one.as_nanos()) as usize).next_multiple_of(MAX_STEPS);
     while times.len() < 3 || started.elapsed() < limit {
         times.push(1e3 * block(n_in_block)?.as_secs_f64());
     }

@@ -1,7 +1,7 @@
 //! A mixture of Gaussians with diagonal covariance: density, responsibilities, samples.
 
 use crate::compute::Components;
-use crate::compute::cpu::highest;
+use crate::compute::cpu::argmax;
 use crate::compute::cpu::math::normal_pair;
 use crate::rows::check_latents;
 use crate::seed::Key;
@@ -128,7 +128,7 @@ impl DiagonalMixture {
         Ok(collect_rows(n_rows, |rows| {
             let mut out = Vec::with_capacity(rows.len());
             components.for_each_block(latents, rows, |block| {
-                out.extend(block.rows_mut(self.n_components).map(|row| highest(row) as u32));
+                out.extend(block.rows_mut(self.n_components).map(|row| argmax(row) as u32));
             });
             out
         }))
