@@ -148,7 +148,7 @@ impl CompareArgs {
     }
 
     fn settings(&self, recipe: Recipe, k: usize) -> Settings {
-        self.networks().of(Settings::recipe(recipe, Clusters::Fixed(k)))
+        self.networks().applied_to(Settings::recipe(recipe, Clusters::Fixed(k)))
     }
 
     /// The method of that name and what it is.
