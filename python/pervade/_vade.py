@@ -290,7 +290,7 @@ class VaDE(
         bars = shown() if self.verbose else None
         listeners = [listener for listener in (bars, self.callback) if listener is not None]
 
-        def hear(event: str) -> None:
+        def on_event(event: str) -> None:
             for listener in listeners:
                 listener(json.loads(event))
 
@@ -300,7 +300,7 @@ class VaDE(
                 as_settings(self.get_params(deep=False)),
                 self._compute_options(),
                 column_names=None if names is None else [str(name) for name in names],
-                hear=hear if listeners else None,
+                on_event=on_event if listeners else None,
             )
         finally:
             if bars is not None:

@@ -180,7 +180,7 @@ mod x86 {
         }
     }
 
-    /// Pairs, then quads, then halves of the lines change places.
+    /// Exchanges pairs, then quads, then halves of the rows.
     #[inline(always)]
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         // SAFETY: eight numbers can be read from and written to each of eight lines, by the caller's

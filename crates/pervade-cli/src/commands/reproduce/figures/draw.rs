@@ -150,7 +150,7 @@ pub(super) fn pictures(record: &FigureRecord<Pictures>, title: &str) -> Page {
         .map(|panel| ImagePanel {
             title: panel.title.clone(),
             names: panel.names.clone(),
-            lines: panel.lines.iter().map(decoded).collect(),
+            rows: panel.lines.iter().map(decoded).collect(),
         })
         .collect();
     let title = format!("{title} {}", record.title);

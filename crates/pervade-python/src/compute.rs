@@ -1,5 +1,5 @@
-//! Computing beside Python: the work runs in threads of its own while the caller, without the
-//! interpreter's lock, waits for events and for Ctrl-C.
+//! Runs work in Rust threads while the calling Python thread, without the interpreter's lock, waits for events and for
+//! Ctrl-C.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 
 use crate::errors::raised;
 
-/// Ctrl-C is looked for this often, and at most this often steps are told.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// The interval between checks for Ctrl-C, and the minimum interval between progress events.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where and how wide to compute.
+/// The device, the precision of matrix products, and the number of threads.
 #[derive(FromPyObject)]
 pub(crate) struct ComputeOptions {
     device: String,
@@ -25,15 +25,15 @@ pub(crate) struct ComputeOptions {
     threads: usize,
 }
 
-/// What the work says: an event as JSON.
-type Said = String;
+/// An event as JSON.
+type JsonEvent = String;
 
-/// The library's listener: passes events on and carries the wish to stop.
+/// An observer that forwards events to the calling thread and can be asked to stop the work.
 pub(crate) struct Listener {
-    /// None where nobody listens.
-    events: Option<Sender<Said>>,
+    /// `None` if there is no callback.
+    events: Option<Sender<JsonEvent>>,
     stop: Arc<AtomicBool>,
-    last_sign: Instant,
+    last_progress: Instant,
 }
 
 impl Observer for Listener {
@@ -42,24 +42,24 @@ impl Observer for Listener {
     }
 
     fn event(&mut self, event: &Event<'_>) -> Control {
-        let is_sign = matches!(event, Event::Steps { .. } | Event::Working);
+        let is_progress = matches!(event, Event::Steps { .. } | Event::Working);
         if let Some(events) = &self.events
-            && (!is_sign || self.last_sign.elapsed() >= BETWEEN_LOOKS)
+            && (!is_progress || self.last_progress.elapsed() >= POLL_INTERVAL)
         {
-            self.last_sign = Instant::now();
-            // Nobody hears the last words of a run that was stopped.
+            self.last_progress = Instant::now();
+            // The receiver is gone if the run was stopped.
             let _ = events.send(event.described().to_string());
         }
         if self.stop.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
     }
 }
 
-/// Runs `work` on the device, in a pool of the wanted number of threads. `hear` is called with each event
-/// in the caller's thread; what it raises, and Ctrl-C, asks the work to stop and is raised when it has.
+/// Runs `work` on the device, in a pool with the requested number of threads. `on_event` is called with each event in
+/// the calling thread; an exception from it, or Ctrl-C, stops the work and is then raised.
 pub(crate) fn compute<T: Send>(
     py: Python<'_>,
     options: &ComputeOptions,
-    hear: Option<&Bound<'_, PyAny>>,
+    on_event: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&AnyDevice, &mut Listener) -> Result<T> + Send,
 ) -> PyResult<(T, Option<String>)> {
     let threads = options.threads;
@@ -72,50 +72,50 @@ pub(crate) fn compute<T: Send>(
         other => return Err(raised(Error::setting("precision", other, "must be `fp32` or `tf32`"))),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let stop_of_work = stop.clone();
-    let (says, said) = channel();
-    let (events, has_ended) = (hear.map(|_| says.clone()), says);
+    let worker_stop = stop.clone();
+    let (sender, receiver) = channel();
+    let (events, has_ended) = (on_event.map(|_| sender.clone()), sender);
     let mut result = None;
     let waited = pool.in_place_scope(|scope| {
         scope.spawn(|_| {
-            // Dropped when the work has ended, however it did: that wakes the caller.
+            // Dropped when the work ends, even by a panic: that wakes the calling thread.
             let _has_ended = has_ended;
-            let mut listener = Listener { events, stop: stop_of_work, last_sign: Instant::now() };
+            let mut listener = Listener { events, stop: worker_stop, last_progress: Instant::now() };
             let kernels = pervade_cli::cache_folder().map(KernelFolder::new);
             let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
             let opened = AnyDevice::open(&options.device, precision, kernels).map_err(Error::from);
-            result = Some(opened.and_then(|(device, why_not_cuda)| {
-                let note = why_not_cuda.map(|reason| format!("using the CPU, because {reason}"));
+            result = Some(opened.and_then(|(device, fallback_reason)| {
+                let note = fallback_reason.map(|reason| format!("using the CPU, because {reason}"));
                 Ok((work(&device, &mut listener)?, note))
             }));
         });
-        wait(py, said, hear, &stop)
+        wait(py, receiver, on_event, &stop)
     });
     waited?;
     result.expect("the work has ended").map_err(raised)
 }
 
-/// Hears events and looks for signals until the work has ended.
+/// Handles events and checks for signals until the work has ended.
 fn wait(
     py: Python<'_>,
-    mut said: Receiver<Said>,
-    hear: Option<&Bound<'_, PyAny>>,
+    mut receiver: Receiver<JsonEvent>,
+    on_event: Option<&Bound<'_, PyAny>>,
     stop: &AtomicBool,
 ) -> PyResult<()> {
     let mut raised = Ok(());
     loop {
         let next;
-        (said, next) = py.detach(move || {
-            let next = said.recv_timeout(BETWEEN_LOOKS);
-            (said, next)
+        (receiver, next) = py.detach(move || {
+            let next = receiver.recv_timeout(POLL_INTERVAL);
+            (receiver, next)
         });
-        let heard = match (next, hear) {
+        let handled = match (next, on_event) {
             (Err(RecvTimeoutError::Disconnected), _) => return raised,
-            (Ok(event), Some(hear)) if raised.is_ok() => hear.call1((event,)).map(drop),
+            (Ok(event), Some(on_event)) if raised.is_ok() => on_event.call1((event,)).map(drop),
             _ => Ok(()),
         };
         if raised.is_ok() {
-            raised = heard.and_then(|()| py.check_signals());
+            raised = handled.and_then(|()| py.check_signals());
         }
         if raised.is_err() {
             stop.store(true, Ordering::Relaxed);
