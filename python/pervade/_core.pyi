@@ -33,6 +33,7 @@ def fit(
     options: _ComputeOptions,
     *,
     column_names: Sequence[str] | None = None,
+    image: tuple[int, int, int] | None = None,
     on_event: Callable[[str], None] | None = None,
 ) -> tuple[Model, NDArray[np.int32], float, list[str], str | None]: ...
 @final

@@ -17,8 +17,8 @@ from pervade import _core
 # Settings whose parameter is named as in scikit-learn.
 PARAMETERS = dict(_core.parameters())
 SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
-# Parameters that are not settings: they do not change the model.
-AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback"})
+# Parameters that are not settings: how to compute, and what the rows are.
+AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback", "image_shape"})
 # The largest seed that is drawn; any up to 2**64 - 1 can be given.
 MAX_SEED = 2**31 - 1
 
@@ -47,6 +47,22 @@ def as_settings(parameters: dict[str, Any]) -> str:
         given["components"] = clusters
     kept = {name: value for name, value in given.items() if value is not None}
     return json.dumps(kept, default=plain, allow_nan=False)
+
+
+def as_image(shape: Any, n_features: int) -> tuple[int, int, int] | None:
+    """Height, width and channels of images with this many values."""
+    if shape is None:
+        return None
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+    whole = all(isinstance(size, Integral) and size > 0 for size in sizes)
+    if not whole or len(sizes) not in (2, 3) or sizes[2:] not in ((), (1,), (3,)):
+        raise ValueError(f"`image_shape` is {shape!r}, must be like (28, 28) or (32, 32, 3)")
+    height, width, channels = (*(int(size) for size in sizes), 1)[:3]
+    if height * width * channels != n_features:
+        raise ValueError(
+            f"`image_shape` is {shape!r}, which is {height * width * channels} values, but the rows have {n_features}"
+        )
+    return height, width, channels
 
 
 def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:

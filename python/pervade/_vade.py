@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from pervade import _core
 from pervade._input import table
 from pervade._progress import shown
-from pervade._settings import ComputeOptions, as_parameters, as_seed, as_settings, as_threads
+from pervade._settings import ComputeOptions, as_image, as_parameters, as_seed, as_settings, as_threads
 from pervade._warnings import FitWarning
 
 
@@ -80,8 +80,14 @@ class VaDE(
         Rounding of the factors of matrix products on CUDA.
     latents : int, default=None
         Columns of the latent space. [10]
+    network : {"dense", "conv"}, default=None
+        What the networks are made of: fully connected layers, or convolutions for images. ["dense"]
     hidden : sequence of int, default=None
-        Widths of the encoder's hidden layers; the decoder mirrors them. [(500, 500, 2000)]
+        Widths of the encoder's hidden layers; the decoder mirrors them. With `network="conv"` all but the last are
+        the channels of convolutions. [(500, 500, 2000); with "conv" (32, 64, 256)]
+    image_shape : tuple of int, default=None
+        Height and width, or height, width and channels (1 or 3, last), of rows that are images; `network="conv"`
+        needs it.
     gamma : {"exact", "sampled"}, default=None
         Treatment of q(c|x): the closed form, or the paper's sample. ["exact"]
     samples : int, default=None
@@ -195,7 +201,9 @@ class VaDE(
         callback: Callable[[dict[str, Any]], object] | None = None,
         precision: str = "fp32",
         latents: int | None = None,
+        network: str | None = None,
         hidden: tuple[int, ...] | None = None,
+        image_shape: tuple[int, ...] | None = None,
         gamma: str | None = None,
         samples: int | None = None,
         noise_variance: float | None = None,
@@ -234,7 +242,9 @@ class VaDE(
         self.callback = callback
         self.precision = precision
         self.latents = latents
+        self.network = network
         self.hidden = hidden
+        self.image_shape = image_shape
         self.gamma = gamma
         self.samples = samples
         self.noise_variance = noise_variance
@@ -300,6 +310,7 @@ class VaDE(
                 as_settings(self.get_params(deep=False)),
                 self._compute_options(),
                 column_names=None if names is None else [str(name) for name in names],
+                image=as_image(self.image_shape, self.n_features_in_),
                 on_event=on_event if listeners else None,
             )
         finally:
@@ -512,7 +523,9 @@ class VaDE(
         for remark in model.remarks:
             warnings.warn(remark, FitWarning, stacklevel=2)
         about = json.loads(model.info())
-        vade = cls(**as_parameters(about["settings"]), device=device, n_jobs=n_jobs)
+        image = about["image"]
+        shape = None if image is None else (image["height"], image["width"], image["channels"])
+        vade = cls(**as_parameters(about["settings"]), image_shape=shape, device=device, n_jobs=n_jobs)
         vade.n_features_in_ = about["n_columns"]
         if about["column_names"] is not None:
             vade.feature_names_in_ = np.asarray(about["column_names"], dtype=object)

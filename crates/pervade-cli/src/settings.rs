@@ -209,7 +209,7 @@ fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
 
 /// Adds the default to the help of every setting.
 pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
-    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0))).unwrap_or_default();
+    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0)).to_keys()).unwrap_or_default();
     let (robust, paper) = (of(Recipe::Robust), of(Recipe::Paper));
     let ids: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
     let fields = typed_fields();
@@ -234,10 +234,7 @@ pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
 
 /// The names of all settings.
 fn typed_fields() -> Vec<String> {
-    match serde_json::to_value(Settings::recipe(Recipe::Robust, Clusters::Auto)) {
-        Ok(Value::Object(map)) => map.into_iter().map(|(key, _)| key).collect(),
-        _ => Vec::new(),
-    }
+    Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().into_iter().map(|(key, _)| key).collect()
 }
 
 /// A value as it would be typed.

@@ -1,24 +1,6 @@
 //! The device that a user asked for by name.
 
-use crate::{Cpu, Cuda, Error, Memory, Result};
-
-/// The precision of matrix products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Single precision, computed as three products of split factors.
-    #[default]
-    Fp32,
-    /// One product of factors rounded to TF32 (10 bits): faster, but less precise.
-    Tf32,
-}
-
-/// Stores compiled kernels between runs. Files that another user could have written must not be loaded.
-pub trait KernelCache {
-    /// The contents of the file `name`, if it exists and can be trusted.
-    fn load(&self, name: &str) -> Option<Vec<u8>>;
-    /// Stores the file. A failure only costs time at the next start.
-    fn store(&self, name: &str, bytes: &[u8]);
-}
+use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result};
 
 /// A device of any supported kind; [`crate::on_device!`] gives access to the concrete type.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ mod components;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod cuda_options;
 mod error;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
@@ -25,11 +26,12 @@ pub mod random;
 mod tick;
 mod wide;
 
-pub use any::{AnyDevice, KernelCache, Precision};
+pub use any::AnyDevice;
 pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
+pub use cuda_options::{KernelCache, Precision};
 pub use error::{Advice, Error, Result};
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::Cuda;

@@ -47,10 +47,10 @@ fn worded(hint: &Hint) -> Option<String> {
 /// The parameter of `VaDE` for a setting, if there is one: data files, for instance, exist only for the command.
 fn parameter(setting: &str) -> Option<&str> {
     let renamed = PARAMETERS.iter().find(|(name, _)| *name == setting);
-    let settings = || serde_json::to_value(Settings::recipe(Recipe::Robust, Clusters::Auto)).ok();
-    let is_setting = || settings().is_some_and(|settings| settings.get(setting).is_some());
+    let is_setting = || Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().contains_key(setting);
     match renamed {
         Some((_, parameter)) => Some(parameter),
+        None if setting == "image" => Some("image_shape"),
         None if ["device", "precision"].contains(&setting) || is_setting() => Some(setting),
         None => None,
     }

@@ -17,22 +17,24 @@ type Fitted<'py> = (Model, Bound<'py, PyArray1<i32>>, f64, Vec<String>, Option<S
 
 /// Fits a model to a table.
 ///
-/// `settings` is a JSON object of settings by name; `on_event` is called with every event as JSON.
+/// `settings` is a JSON object of settings by name; `image` is height, width and channels of rows that are images, with
+/// as many values as the table has columns; `on_event` is called with every event as JSON.
 #[pyfunction]
-#[pyo3(signature = (table, settings, options, *, column_names=None, on_event=None))]
+#[pyo3(signature = (table, settings, options, *, column_names=None, image=None, on_event=None))]
 pub(crate) fn fit<'py>(
     py: Python<'py>,
     table: HeldArray<'py>,
     settings: &str,
     options: ComputeOptions,
     column_names: Option<Vec<String>>,
+    image: Option<[usize; 3]>,
     on_event: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Fitted<'py>> {
     let settings = match serde_json::from_str(settings) {
         Ok(Value::Object(keys)) => Settings::from_keys(keys).map_err(raised)?,
         _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
     };
-    let table = table.table(column_names)?;
+    let table = table.table(column_names)?.with_image(image);
     let ((fit, lower_bound), note) = compute(py, &options, on_event.as_ref(), |device, listener| {
         let data = table.dataset()?;
         let checked = settings.check(&data)?;

@@ -2,7 +2,7 @@
 
 use half::f16;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pervade::data::{Csr, Dataset, Values};
+use pervade::data::{Csr, Dataset, ImageShape, Values};
 use pervade::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -28,6 +28,7 @@ pub(crate) struct Table<'a> {
     n_columns: usize,
     values: Values<'a>,
     column_names: Option<Vec<String>>,
+    image: Option<ImageShape>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for HeldArray<'py> {
@@ -78,19 +79,29 @@ impl HeldArray<'_> {
                 (Values::Csr(csr), [n_rows, *n_columns])
             }
         };
-        Ok(Table { n_rows, n_columns, values, column_names })
+        Ok(Table { n_rows, n_columns, values, column_names, image: None })
     }
 }
 
 impl<'a> Table<'a> {
+    /// Rows that are images: height, width and channels.
+    pub(crate) fn with_image(mut self, shape: Option<[usize; 3]>) -> Self {
+        self.image = shape.map(|[height, width, channels]| ImageShape { height, width, channels });
+        self
+    }
+
     /// The library's table; an error if any value is not finite.
     pub(crate) fn dataset(self) -> Result<Dataset<'a>> {
         let data = Dataset::new(self.n_rows, self.n_columns, self.values, NAME)?;
         if let Some(n) = self.column_names.as_ref().map(Vec::len).filter(|&n| n != self.n_columns) {
             return Err(Error::data(NAME, format!("there are {n} names for {} columns", self.n_columns)));
         }
-        Ok(match self.column_names {
+        let data = match self.column_names {
             Some(names) => data.with_column_names(names),
+            None => data,
+        };
+        Ok(match self.image {
+            Some(image) => data.with_image(image),
             None => data,
         })
     }

@@ -300,6 +300,16 @@ impl Settings {
         self
     }
 
+    /// All settings by name, as [`Settings::from_keys`] takes them; null where a value is chosen from the data.
+    pub fn to_keys(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut keys)) = serde_json::to_value(self) else {
+            unreachable!("settings are a table of plain values")
+        };
+        // Files leave it out where it is the default, so that older versions can read them.
+        keys.entry("network").or_insert_with(|| self.network.to_string().into());
+        keys
+    }
+
     /// The recipe's values with `keys` in their place: what a configuration file, the flags of the
     /// command and another language's arguments all come to. The first key that cannot be used is named.
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
@@ -310,9 +320,7 @@ impl Settings {
         let network = keys.get("network").map_or(Ok(NetworkKind::Dense), |value| typed("network", value))?;
         let start = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?)
             .with(|s| s.hidden = network.default_hidden());
-        let Ok(Value::Object(mut layers)) = serde_json::to_value(&start) else {
-            unreachable!("settings are a table of plain values")
-        };
+        let mut layers = start.to_keys();
         let mut settings = start;
         for (key, value) in keys {
             check_given(&key, &value)?;

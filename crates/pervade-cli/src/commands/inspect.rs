@@ -6,7 +6,6 @@ use clap::Args;
 use pervade::Result;
 use pervade::model::Metadata;
 use pervade::record::RestartRecord;
-use serde_json::Value;
 
 use crate::console::Console;
 use crate::report::{decided, found, occupancy_bars, quality, start};
@@ -68,9 +67,8 @@ fn page(about: &Metadata) -> String {
 
 /// All settings as keys and values.
 fn settings(about: &Metadata) -> String {
-    let Ok(Value::Object(values)) = serde_json::to_value(&about.settings) else { return String::new() };
     let lines: Vec<String> =
-        values.iter().map(|(key, value)| format!("  {key:24} {}", short(value))).collect();
+        about.settings.to_keys().iter().map(|(key, value)| format!("  {key:24} {}", short(value))).collect();
     lines.join("\n")
 }
 

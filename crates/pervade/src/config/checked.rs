@@ -198,7 +198,8 @@ impl Settings {
             return Ok(());
         }
         let refuse = |must: String| Error::setting("network", self.network, must);
-        let Some(image) = data.image() else {
+        let is_whole = |i: &ImageShape| i.height * i.width * i.channels == data.n_columns();
+        let Some(image) = data.image().filter(is_whole) else {
             let must = "but these rows are not known to be pictures".to_string();
             return Err(refuse(must).with_hint(
                 Hint::new("give the shape with ")
