@@ -1,4 +1,4 @@
-"""PyTorch's training step beside pervade's, alternately, and their ratio.
+"""Times the training steps of PyTorch and pervade alternately, and prints their ratio.
 
 The step is the same: D-500-500-2000-10 and its mirror, Bernoulli likelihood, mixture prior with ten
 components, sampled gamma, Adam. PyTorch runs it plain, with the fused Adam and compiled; the fastest

@@ -1,4 +1,4 @@
-//! What every target does with its bytes: read them in each way there is; only a crash counts.
+//! The fuzz targets: each parses its bytes in every supported way; only a crash is a finding.
 
 pub mod seeds;
 
@@ -11,7 +11,7 @@ use pervade::data::{Dataset, ReadOptions, read, read_bytes, read_label_bytes};
 use pervade::model::{Vade, reseal};
 use pervade::train::checkpoint::check_bytes;
 
-/// What a target does with some bytes.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
@@ -31,7 +31,7 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("checkpoint", |bytes| with_and_without_checksum(bytes, |bytes| drop(check_bytes(bytes)))),
 ];
 
-/// Once as they are, once with a checksum that fits: else nothing behind the checksum would be reached.
+/// Calls the target with the bytes unchanged and with a valid checksum: otherwise fuzzing would not get past it.
 fn with_and_without_checksum(bytes: &[u8], target: Target) {
     target(bytes);
     let mut sealed = bytes.to_vec();
@@ -52,16 +52,16 @@ fn use_model(bytes: &[u8]) {
     assert!(model.to_bytes().is_ok());
 }
 
-/// A file of labels; the first byte chooses the ending of its name.
+/// A file of labels; the first byte chooses the file extension.
 fn read_labels(bytes: &[u8]) {
-    const ENDINGS: [&str; 7] = ["txt", "csv", "npy", "npz", "idx", "mat", "gz"];
+    const EXTENSIONS: [&str; 7] = ["txt", "csv", "npy", "npz", "idx", "mat", "gz"];
     let Some((&first, content)) = bytes.split_first() else { return };
     if !content.starts_with(b"PAR1") {
-        let _ = read_label_bytes(content, ENDINGS[usize::from(first) % ENDINGS.len()]);
+        let _ = read_label_bytes(content, EXTENSIONS[usize::from(first) % EXTENSIONS.len()]);
     }
 }
 
-/// A configuration file, as the command reads it; what it says is checked against a small table.
+/// A configuration file, as the command reads it; its settings are checked against a small table.
 fn read_config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(keys) = toml::from_str::<serde_json::Map<String, serde_json::Value>>(text) else { return };
@@ -70,7 +70,7 @@ fn read_config(bytes: &[u8]) {
     let _ = settings.check(&data);
 }
 
-/// A folder of two pictures, one of which is the bytes.
+/// A folder of two images, one of which is the bytes.
 fn read_images(bytes: &[u8]) {
     // 2 x 2 grey pixels.
     const GOOD: &[u8] =
@@ -84,14 +84,14 @@ fn read_images(bytes: &[u8]) {
     let _ = read(&root, &ReadOptions::default());
 }
 
-/// A folder of this process.
+/// A scratch folder of this process.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("pervade-fuzz-{}", std::process::id())).join(name)
 }
 
 /// Reads a table, with and without labels, and a file of labels.
 ///
-/// Parquet has a target of its own, which knows about its decoder's panics.
+/// Parquet has its own target, which tolerates its decoder's panics.
 fn read_all(bytes: &[u8], extension: &str) {
     if extension != "parquet" && bytes.starts_with(b"PAR1") {
         return;
@@ -103,7 +103,7 @@ fn read_all(bytes: &[u8], extension: &str) {
     let _ = read_label_bytes(bytes, extension);
 }
 
-/// The files of the folders that are known by their names, each with content that is in order.
+/// Folders that are recognised by their file names, each with valid files.
 const FOLDERS: [(&str, &[(&str, &[u8])]); 4] = [
     (
         "har",
@@ -150,18 +150,17 @@ const FOLDERS: [(&str, &[(&str, &[u8])]); 4] = [
     ),
 ];
 
-/// Puts the bytes, without the first, in the place of the file that the first byte names, and reads
-/// that folder.
+/// The first byte selects a file, which is replaced by the remaining bytes; then its folder is read.
 fn read_folder_with(bytes: &[u8]) {
-    let Some((&victim, content)) = bytes.split_first() else { return };
+    let Some((&index, content)) = bytes.split_first() else { return };
     let all =
         FOLDERS.iter().flat_map(|(folder, files)| files.iter().map(move |file| (*folder, *files, file)));
-    let Some((folder, files, (victim, _))) = all.cycle().nth(victim.into()) else { return };
+    let Some((folder, files, (replaced, _))) = all.cycle().nth(index.into()) else { return };
     let root = scratch(folder);
-    for (name, good) in files {
+    for (name, valid) in files {
         let path: PathBuf = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, if name == victim { content } else { good }).unwrap();
+        fs::write(path, if name == replaced { content } else { valid }).unwrap();
     }
     let _ = read(&root, &ReadOptions::with_labels("y").unwrap());
 }

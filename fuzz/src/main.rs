@@ -1,5 +1,5 @@
-//! The fuzzer: libFuzzer calls the target that the environment variable PERVADE_FUZZ names. With PERVADE_SEEDS it only
-//! writes seeds to the folder given there.
+//! The fuzzer: libFuzzer calls the target named by the environment variable PERVADE_FUZZ. With PERVADE_SEEDS it only
+//! writes seeds to that folder.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use pervade_fuzz::{TARGETS, Target};
 
 static TARGET: OnceLock<Target> = OnceLock::new();
 
-fn chosen() -> Target {
+fn selected() -> Target {
     if let Some(corpus) = std::env::var_os("PERVADE_SEEDS") {
         pervade_fuzz::seeds::write(corpus.as_ref());
         std::process::exit(0);
@@ -22,8 +22,8 @@ fn chosen() -> Target {
         std::process::exit(2);
     };
     if name == "parquet" {
-        // The decoder is not ours and panics on damaged files; the reader catches that and reports a damaged file. The
-        // fuzzer's own hook would end the run at once. A panic that nobody catches still ends it.
+        // The third-party decoder panics on damaged files; the reader catches that and returns an error. The fuzzer's
+        // panic hook would end the run at once. An uncaught panic still ends it.
         drop(std::panic::take_hook());
         std::panic::set_hook(Box::new(|_| ()));
     }
@@ -31,7 +31,7 @@ fn chosen() -> Target {
 }
 
 fuzz_target!(
-    init: { TARGET.get_or_init(chosen); },
+    init: { TARGET.get_or_init(selected); },
     |bytes: &[u8]| if let Some(target) = TARGET.get() {
         target(bytes);
     }

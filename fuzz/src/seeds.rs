@@ -1,4 +1,4 @@
-//! A model and the checkpoints of a small run, from which the fuzzer starts.
+//! The fuzzer's seeds: a model and the checkpoints of a small run.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use pervade::fit;
 use pervade::train::checkpoint::{Checkpoints, probe_data, probe_settings};
 use pervade::train::{Control, Event, Observer};
 
-/// Stops a run after so many events.
+/// Stops a run after this many events.
 struct StopAfter(usize);
 
 impl Observer for StopAfter {
@@ -18,7 +18,7 @@ impl Observer for StopAfter {
     }
 }
 
-/// Writes them to the folders `model` and `checkpoint` in `corpus`.
+/// Writes the seeds to the folders `model` and `checkpoint` in `corpus`.
 pub fn write(corpus: &Path) {
     let (data, folder) = (probe_data().unwrap(), corpus.join("run"));
     for target in ["model", "checkpoint"] {
@@ -26,9 +26,9 @@ pub fn write(corpus: &Path) {
     }
     let mut last = Vec::new();
     for n in 1.. {
-        let place = Checkpoints::new(&folder);
+        let checkpoints = Checkpoints::new(&folder);
         let settings = probe_settings().check(&data).unwrap();
-        let ended = fit(&data, &settings, &Cpu::new(), &mut StopAfter(n), Some(&place));
+        let ended = fit(&data, &settings, &Cpu::new(), &mut StopAfter(n), Some(&checkpoints));
         let held = fs::read(folder.join("checkpoint.safetensors")).unwrap_or_default();
         if !held.is_empty() && held != last {
             fs::write(corpus.join(format!("checkpoint/{n}")), &held).unwrap();

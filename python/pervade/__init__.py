@@ -1,7 +1,7 @@
 """Clustering by Variational Deep Embedding (VaDE).
 
 `VaDE` is a scikit-learn estimator: it learns a representation, assigns every row to a cluster, gives a
-probability for each cluster, maps rows to a small latent space and makes new rows of any cluster. It
+probability for each cluster, maps rows to a small latent space and generates new rows of any cluster. It
 never needs labels. `pervade.datasets` has data to try it on, `pervade.anndata` works on AnnData
 objects, and `python -m pervade` is the command line.
 

@@ -12,10 +12,10 @@ def main() -> int:
     Returns
     -------
     int
-        0 done, 1 a stated check failed, 2 could not run.
+        0 for success, 1 if a requested check failed, 2 if the command could not run.
     """
-    # Python would only note Ctrl-C and go on waiting; the command wants the system's own behaviour
-    # where it sets none itself.
+    # Python would only record Ctrl-C and keep waiting; the command needs the system's default handler
+    # wherever it installs none itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.run(["pervade", *sys.argv[1:]])
 

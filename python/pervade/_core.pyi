@@ -11,7 +11,7 @@ _Table: TypeAlias = (
 )
 
 @type_check_only
-class _Place(Protocol):
+class _ComputeOptions(Protocol):
     @property
     def device(self) -> str: ...
     @property
@@ -30,10 +30,11 @@ def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]: ...
 def fit(
     table: _Table,
     settings: str,
-    place: _Place,
+    options: _ComputeOptions,
     *,
     column_names: Sequence[str] | None = None,
-    hear: Callable[[str], None] | None = None,
+    image: tuple[int, int, int] | None = None,
+    on_event: Callable[[str], None] | None = None,
 ) -> tuple[Model, NDArray[np.int32], float, list[str], str | None]: ...
 @final
 class Model:
@@ -51,15 +52,15 @@ class Model:
         self,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]: ...
     def assign(
-        self, table: _Table, place: _Place, *, column_names: Sequence[str] | None = None
+        self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
     def embed(
-        self, table: _Table, place: _Place, *, column_names: Sequence[str] | None = None
+        self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
     ) -> NDArray[np.float32]: ...
     def score(
-        self, table: _Table, place: _Place, *, column_names: Sequence[str] | None = None
+        self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
     ) -> NDArray[np.float64]: ...
-    def decode(self, latents: NDArray[np.float32], place: _Place) -> NDArray[np.float32]: ...
+    def decode(self, latents: NDArray[np.float32], options: _ComputeOptions) -> NDArray[np.float32]: ...
     def generate(
-        self, cluster: int | None, count: int, seed: int, place: _Place
+        self, cluster: int | None, count: int, seed: int, options: _ComputeOptions
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]: ...

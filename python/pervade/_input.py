@@ -1,4 +1,4 @@
-"""Whatever holds rows, as an array that the library reads in place."""
+"""Conversion of array-likes to arrays that the library reads in place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_array, validate_data
 if TYPE_CHECKING:
     from pervade._core import _Table
 
-# Types that the library keeps as they are.
+# Types that the library stores unchanged.
 KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
-# What memory must be like to be read in place: row by row, each number where the processor wants it.
+# NumPy's requirements for memory that is read in place: C order and aligned.
 IN_PLACE: Final = ("C", "A")
 
-# What scikit-learn checks and accepts.
+# Options of scikit-learn's validation.
 ACCEPTED: Final[dict[str, Any]] = {
     "accept_sparse": "csr",
     "dtype": "numeric",
@@ -27,7 +27,7 @@ ACCEPTED: Final[dict[str, Any]] = {
 
 
 def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
-    """The rows of `X`, checked as scikit-learn does; numbers that are not finite are the library's business."""
+    """The rows of `X`, checked as scikit-learn does; the library checks that numbers are finite."""
     checked = validate_data(
         estimator, from_arrow(X), reset=reset, ensure_min_samples=2 if reset else 1, **ACCEPTED
     )
@@ -35,18 +35,18 @@ def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
 
 
 def named_apart(X: Any) -> _Table:
-    """The rows of `X` for a model that matches columns itself, by names that do not come with `X`."""
+    """The rows of `X` for a model that matches columns itself, by names that are not part of `X`."""
     return in_place(check_array(from_arrow(X), **ACCEPTED))
 
 
 def in_place(checked: Any) -> _Table:
-    """Checked rows as the library reads them."""
+    """Checked rows in the form that the library reads."""
     rows: _Table = sparse_rows(checked) if sparse.issparse(checked) else dense_rows(checked)
     return rows
 
 
 def from_arrow(X: Any) -> Any:
-    """A table of its own for what offers Arrow's stream and nothing that NumPy understands."""
+    """A pyarrow table of an object that offers Arrow's stream but nothing that NumPy understands."""
     if not hasattr(X, "__arrow_c_stream__") or hasattr(X, "__array__"):
         return X
     try:
@@ -57,23 +57,23 @@ def from_arrow(X: Any) -> Any:
 
 
 def dense_rows(X: Any) -> Any:
-    """`X` itself where its type is one that is kept, else a copy in single or double precision."""
+    """`X` itself if the library stores its type, else a copy in single or double precision."""
     dtype = X.dtype.newbyteorder("=")
     if dtype in KEPT:
         return np.require(X, dtype, IN_PLACE)
     if dtype.kind in "biu":
-        # Whole numbers are single precision unless that would round them.
+        # Integers become single precision unless that would round them.
         single = X.astype(np.float32)
         return single if np.array_equal(single, X) else X.astype(np.float64)
     return np.require(X, np.float64, IN_PLACE)
 
 
 def sparse_rows(X: Any) -> Any:
-    """Where rows start, columns and values, with columns that rise within a row."""
+    """Row starts, column indices and values, with column indices that increase within a row."""
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the library names
+    with np.errstate(over="ignore"):  # values that overflow become infinite, which the library reports
         values = np.require(X.data, np.float32, IN_PLACE)
     starts, columns = np.require(X.indptr, np.int64, IN_PLACE), np.require(X.indices, np.int32, IN_PLACE)
     return starts, columns, values, X.shape[1]

@@ -1,4 +1,4 @@
-"""What `verbose=1` shows: a bar for every stage where tqdm is installed, else lines on stderr."""
+"""The output of `verbose=1`: a progress bar for every stage if tqdm is installed, else lines on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BETWEEN_LINES = 2.0  # seconds
 
 
 class Bars:
-    """A listener that draws; tqdm chooses a form that suits a terminal or a notebook."""
+    """A callback that draws progress bars; tqdm chooses a form for terminals or notebooks."""
 
     def __init__(self) -> None:
         from tqdm.auto import tqdm
@@ -35,23 +35,23 @@ class Bars:
             self._move(self._epoch * self._steps)
             self._bar.set_postfix_str(figure(event), refresh=False)
         elif kind == "working" and self._bar is not None:
-            self._bar.refresh()  # the clock goes on where there are no steps
+            self._bar.refresh()  # keeps the clock moving while there are no steps
         elif kind == "stage-ended":
             self.close()
 
     def _move(self, done: int) -> None:
-        # Restarts that are trained side by side report the same epoch one after the other.
+        # Restarts that are trained in parallel report the same epoch one after the other.
         self._bar.update(max(done - self._bar.n, 0))
 
     def close(self) -> None:
-        """Ends the bar that is shown."""
+        """Closes the current bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 class Lines:
-    """A listener that writes a line now and then."""
+    """A callback that occasionally writes a line."""
 
     def __init__(self) -> None:
         self._stage = ""
@@ -73,11 +73,11 @@ class Lines:
         print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Nothing to close."""
 
 
 def shown() -> Bars | Lines:
-    """Bars where tqdm is installed, else lines."""
+    """Bars if tqdm is installed, else lines."""
     try:
         return Bars()
     except ImportError:
@@ -85,11 +85,11 @@ def shown() -> Bars | Lines:
 
 
 def title(event: dict[str, Any]) -> str:
-    """The stage in words."""
+    """The name of the stage."""
     name = STAGES[event["stage"]]
     return f"{name}, {event['phase']}" if event["phase"].startswith("layer") else name
 
 
 def figure(event: dict[str, Any]) -> str:
-    """How well it goes."""
+    """The loss or the ELBO of an epoch."""
     return f"loss {event['loss']:.3f}" if event["event"] == "pretrained" else f"elbo {event['elbo']:.3f}"

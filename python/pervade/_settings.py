@@ -1,4 +1,4 @@
-"""An estimator's parameters as the library's settings, and back."""
+"""Conversion between an estimator's parameters and the library's settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from threadpoolctl import threadpool_info
 
 from pervade import _core
 
-# Settings whose parameter has the name that scikit-learn's users know.
+# Settings whose parameter is named as in scikit-learn.
 PARAMETERS = dict(_core.parameters())
 SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
-# Parameters that are no settings: they do not change the model.
-AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback"})
+# Parameters that are not settings: how to compute, and what the rows are.
+AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback", "image_shape"})
 # The largest seed that is drawn; any up to 2**64 - 1 can be given.
-MOST_SEED = 2**31 - 1
+MAX_SEED = 2**31 - 1
 
 
-class Place(NamedTuple):
-    """Where to compute and with how many threads."""
+class ComputeOptions(NamedTuple):
+    """Device, precision and number of threads."""
 
     device: str
     precision: str
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 def as_settings(parameters: dict[str, Any]) -> str:
-    """The settings that parameters stand for, as JSON; `None` leaves a setting to the recipe."""
+    """The settings for the given parameters, as JSON; `None` means the value of the recipe."""
     for name, value in parameters.items():
         if isinstance(value, Real) and not isinstance(value, Integral) and not math.isfinite(value):
             raise ValueError(f"`{name}` is {value}, must be a finite number")
@@ -47,6 +47,22 @@ def as_settings(parameters: dict[str, Any]) -> str:
         given["components"] = clusters
     kept = {name: value for name, value in given.items() if value is not None}
     return json.dumps(kept, default=plain, allow_nan=False)
+
+
+def as_image(shape: Any, n_features: int) -> tuple[int, int, int] | None:
+    """Height, width and channels of images with this many values."""
+    if shape is None:
+        return None
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+    whole = all(isinstance(size, Integral) and size > 0 for size in sizes)
+    if not whole or len(sizes) not in (2, 3) or sizes[2:] not in ((), (1,), (3,)):
+        raise ValueError(f"`image_shape` is {shape!r}, must be like (28, 28) or (32, 32, 3)")
+    height, width, channels = (*(int(size) for size in sizes), 1)[:3]
+    if height * width * channels != n_features:
+        raise ValueError(
+            f"`image_shape` is {shape!r}, which is {height * width * channels} values, but the rows have {n_features}"
+        )
+    return height, width, channels
 
 
 def as_parameters(settings: dict[str, Any]) -> dict[str, Any]:
@@ -64,14 +80,14 @@ def as_seed(random_state: Any) -> int:
     """A seed: the number itself, or one drawn from a generator."""
     if isinstance(random_state, Integral):
         return int(random_state)
-    return int(check_random_state(random_state).randint(MOST_SEED))
+    return int(check_random_state(random_state).randint(MAX_SEED))
 
 
 def as_threads(n_jobs: int | None) -> int:
     """How many threads to use.
 
-    `None` means what OpenMP would use now, so that `OMP_NUM_THREADS`, the limits of `threadpoolctl` and
-    those that joblib sets for its workers hold here too.
+    `None` means as many as OpenMP would use now, so that `OMP_NUM_THREADS`, the limits of `threadpoolctl`
+    and those that joblib sets for its workers apply here too.
     """
     if n_jobs is not None:
         return int(effective_n_jobs(n_jobs))

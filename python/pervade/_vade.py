@@ -1,4 +1,4 @@
-"""The estimator."""
+"""The scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from pervade import _core
 from pervade._input import table
 from pervade._progress import shown
-from pervade._settings import Place, as_parameters, as_seed, as_settings, as_threads
+from pervade._settings import ComputeOptions, as_image, as_parameters, as_seed, as_settings, as_threads
 from pervade._warnings import FitWarning
 
 
@@ -33,96 +33,102 @@ class VaDE(
 ):
     """Variational Deep Embedding: a variational auto-encoder whose prior is a mixture of Gaussians.
 
-    It clusters rows, gives a probability for each cluster, maps rows to a small latent space and makes new
-    rows of any cluster. The same `random_state` gives the same model, to the byte, for any number of
+    It clusters rows, gives a probability for each cluster, maps rows to a small latent space and generates
+    new rows of any cluster. The same `random_state` gives the same model, to the byte, for any number of
     threads, and the same as the command `pervade fit --seed`.
 
-    Parameters are the settings of the command by the same names, but for `n_clusters`, `n_components`,
-    `n_init` and `random_state`, which scikit-learn's users know. `None` leaves a value to the recipe, or
-    where that leaves it open, to the data; the values of the recipe `robust` stand in brackets.
+    Parameters are the settings of the command with the same names, except for `n_clusters`, `n_components`,
+    `n_init` and `random_state`, which follow scikit-learn. `None` means the value of the recipe or, if it
+    has none, one decided from the data; the values of the recipe `robust` are in brackets.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" finds it: as many as the neighbour graph of the latents has communities.
     n_components : int, default=None
-        Gaussians of the prior; more than clusters are grouped into them, and there is at least one for each
-        cluster. [15 for each cluster, but no more than one for 20 rows]
+        Gaussians of the prior, grouped into the clusters; at least one per cluster. [15 per cluster, but no
+        more than one per 20 rows]
     recipe : {"robust", "paper"}, default="robust"
-        What the parameters that are `None` are: "robust" is accurate and repeatable, "paper" the
+        Values of the parameters that are `None`: "robust" is accurate and repeatable, "paper" is the
         published model and schedule, for reproduction.
     likelihood : {"auto", "bernoulli", "gaussian", "gaussian-fixed"}, default=None
-        Family of p(x|z). ["auto": bernoulli where all prepared values lie in [0, 1], else gaussian-fixed]
+        Family of p(x|z). ["auto": bernoulli if all prepared values lie in [0, 1], else gaussian-fixed]
     prepare : {"none", "unit", "standardise", "row-norm"}, default=None
-        How values are brought to scale. ["unit" for bytes, which are divided by 255, and for whole numbers
-        up to 255; "none" for columns of one familiar scale; else "standardise"]
+        How values are scaled. ["unit" for bytes, which are divided by 255, and for integers up to 255;
+        "none" for columns that already share a moderate scale; else "standardise"]
     epochs : int, default=None
         Epochs of joint training. [40]
     pretrain_epochs : int, default=None
         Epochs of pretraining. [30 to 200, fewer for more rows]
     n_init : int, default=1
-        Models trained from different starts; one is kept by `choose`, without labels.
+        Models trained from different random numbers; the best by `choose` is kept, without labels.
     random_state : int, RandomState instance or None, default=None
-        The seed, or what draws it. With `None` every fit differs.
+        The seed, or a generator to draw it from. With `None` every fit differs.
     device : str, default="auto"
-        "cpu", "cuda", "cuda:N", or "auto": CUDA where there is a device that works.
+        "cpu", "cuda", "cuda:N", or "auto": CUDA if there is a device that works.
     n_jobs : int, default=None
-        Threads. `None` is as many as OpenMP would use, so that `OMP_NUM_THREADS` and `threadpoolctl`'s
-        limits hold; -1 is all cores. The result does not depend on it.
+        Threads. `None` means as many as OpenMP would use, so that `OMP_NUM_THREADS` and the limits of
+        `threadpoolctl` apply; -1 means all cores. The result does not depend on it.
     verbose : int, default=0
-        1 shows a bar for each stage (lines on stderr where tqdm is not installed).
+        1 shows a progress bar for each stage (lines on stderr if tqdm is not installed).
     callback : callable, default=None
         Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
-        events are "stage-started", "steps" and "working" (some times a second), "pretrained" and "trained"
+        events are "stage-started", "steps" and "working" (several times a second), "pretrained" and "trained"
         (an epoch ended), "scored" (a state, without labels), "start-began" and "start-chosen" (with several
-        `starts`), "remark" and "stage-ended". What it raises ends the fit.
+        `starts`), "remark" and "stage-ended". An exception that it raises ends the fit.
     precision : {"fp32", "tf32"}, default="fp32"
-        How CUDA rounds the factors of matrix products.
+        Rounding of the factors of matrix products on CUDA.
     latents : int, default=None
         Columns of the latent space. [10]
+    network : {"dense", "conv"}, default=None
+        What the networks are made of: fully connected layers, or convolutions for images. ["dense"]
     hidden : sequence of int, default=None
-        Widths of the encoder's hidden layers; the decoder mirrors them. [(500, 500, 2000)]
+        Widths of the encoder's hidden layers; the decoder mirrors them. With `network="conv"` all but the last are
+        the channels of convolutions. [(500, 500, 2000); with "conv" (32, 64, 256)]
+    image_shape : tuple of int, default=None
+        Height and width, or height, width and channels (1 or 3, last), of rows that are images; `network="conv"`
+        needs it.
     gamma : {"exact", "sampled"}, default=None
         Treatment of q(c|x): the closed form, or the paper's sample. ["exact"]
     samples : int, default=None
-        Monte-Carlo samples of z for each row. [1]
+        Monte-Carlo samples of z per row. [1]
     noise_variance : float, default=None
         The variance of "gaussian-fixed". [that of the auto-encoder's residual]
     batch : int, default=None
-        Rows of a step of joint training. [100]
+        Rows per step of joint training. [100]
     learning_rate : float, default=None
-        Adam's, for the networks. [0.001]
+        Learning rate of Adam for the networks. [0.001]
     mixture_learning_rate : float, default=None
-        Adam's, for the mixture. [0.001]
+        Learning rate of Adam for the mixture. [0.001]
     decay : float, default=None
-        Factor on both learning rates every `decay_every` epochs. [0.9]
+        Factor applied to both learning rates every `decay_every` epochs. [0.9]
     decay_every : int, default=None
         Epochs between decays. [a tenth of the epochs]
     learning_rate_floor : float, default=None
-        The learning rates never fall below this. [0]
+        Lower bound of the learning rates. [0]
     epsilon : float, default=None
         Adam's epsilon in joint training. [0.0001]
     pretrain : {"end-to-end", "stacked"}, default=None
         How to pretrain: the whole auto-encoder, or layer by layer first. ["end-to-end"]
     pretrain_batch : int, default=None
-        Rows of a step of pretraining. [256]
+        Rows per step of pretraining. [256]
     pretrain_learning_rate : float, default=None
-        Adam's, in pretraining. [0.001]
+        Learning rate of Adam in pretraining. [0.001]
     cool_down : int, default=None
-        Last steps of pretraining, over which its learning rate falls to zero. [2000]
+        Final steps of pretraining, over which its learning rate falls to zero. [2000]
     layer_epochs : int, default=None
-        Epochs of each layer of stacked pretraining. [15]
+        Epochs per layer of stacked pretraining. [15]
     dropout : float, default=None
         Dropout rate of stacked pretraining. [0.2]
     mixture_starts : int, default=None
-        Starts of k-means and EM; the most likely is kept. [3]
+        Starts of k-means and EM; the most likely result is kept. [3]
     starts : int, default=None
-        Starts of each of the `n_init` models; the one with the greatest modularity after ten epochs of joint
-        training goes on. [1]
+        Trials of each of the `n_init` models; the one with the highest modularity after ten epochs of joint
+        training continues. [1]
     neighbours : int, default=None
         Neighbours of each row in the graph. [10]
     graph_rows : int, default=None
-        Rows in the graph at the most; above, a uniform sample. [70000]
+        Rows in the graph, at most; above, a uniform sample. [70000]
     choose : {"modularity", "elbo"}, default=None
         The label-free score that chooses between states and between `n_init` models. ["modularity"]
     keep : {"best", "last"}, default=None
@@ -131,38 +137,38 @@ class VaDE(
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row that was fitted. A model that was loaded has none.
+        Cluster of each fitted row. Not set for a loaded model.
     weights_ : ndarray of shape (n_components,)
         Weights of the prior's Gaussians.
     means_, covariances_ : ndarray of shape (n_components, latents)
-        Their means and variances: covariances are diagonal.
+        Means and variances of the Gaussians: covariances are diagonal.
     component_labels_ : ndarray of shape (n_components,)
         Cluster of each Gaussian.
     lower_bound_ : float
-        The mean of `score_samples` of the rows that were fitted: the ELBO of the model, in nats per row. A model
-        that was loaded has none. `history_["joint"]` has the ELBO of every epoch, of samples of z.
+        The mean of `score_samples` over the fitted rows: the ELBO of the model, in nats per row. Not set for a
+        loaded model. `history_["joint"]` has the ELBO of every epoch, estimated from samples of z.
     n_iter_ : int
         Epochs of joint training.
     history_ : dict
-        What happened: `pretrain`, `joint` and `states`, a dict for each epoch or state that was
-        scored; `kept`, which state is the model; `remarks`, what a user should know.
+        History of the fit: `pretrain`, `joint` and `states`, one dict per epoch or scored state; `kept`,
+        the index of the state that became the model; `remarks` for the user.
     n_clusters_ : int
         Number of clusters.
     modularity_ : float
-        Of the clusters, on the neighbour graph of the latents.
+        Modularity of the clusters on the neighbour graph of the latents.
     stability_ : float or None
-        Mean agreement (ARI) of the `n_init` models, where there is more than one.
+        Mean agreement (ARI) of the `n_init` models, if there is more than one.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where the data had them.
+        Names of the columns, if the data had them.
 
     Notes
     -----
     `fit` reads uint8, float16, float32 and float64 arrays in C order in place, whatever their size; sparse
-    rows stay sparse; other types and orders are copied once. The interpreter's lock is released meanwhile:
-    another thread that changes the array changes what is fitted. Ctrl-C ends a fit within a second
-    and leaves the estimator unfitted.
+    rows stay sparse; other types and orders are copied once. The GIL is released during the fit:
+    another thread must not change the array meanwhile. Ctrl-C ends a fit within a second and leaves the
+    estimator unfitted.
 
     Examples
     --------
@@ -195,7 +201,9 @@ class VaDE(
         callback: Callable[[dict[str, Any]], object] | None = None,
         precision: str = "fp32",
         latents: int | None = None,
+        network: str | None = None,
         hidden: tuple[int, ...] | None = None,
+        image_shape: tuple[int, ...] | None = None,
         gamma: str | None = None,
         samples: int | None = None,
         noise_variance: float | None = None,
@@ -234,7 +242,9 @@ class VaDE(
         self.callback = callback
         self.precision = precision
         self.latents = latents
+        self.network = network
         self.hidden = hidden
+        self.image_shape = image_shape
         self.gamma = gamma
         self.samples = samples
         self.noise_variance = noise_variance
@@ -266,7 +276,7 @@ class VaDE(
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
         y : Ignored
-            Labels never reach a fit.
+            Not used: labels never reach a fit.
 
         Returns
         -------
@@ -281,7 +291,7 @@ class VaDE(
         return self._fit(X)
 
     def _fit(self, X: Any, column_names: list[str] | None = None) -> Self:
-        """The same, for columns whose names do not come with `X`."""
+        """Like `fit`, for columns whose names are not part of `X`."""
         self._forget()
         rows = table(self, X, reset=True)
         if column_names is not None:
@@ -290,7 +300,7 @@ class VaDE(
         bars = shown() if self.verbose else None
         listeners = [listener for listener in (bars, self.callback) if listener is not None]
 
-        def hear(event: str) -> None:
+        def on_event(event: str) -> None:
             for listener in listeners:
                 listener(json.loads(event))
 
@@ -298,9 +308,10 @@ class VaDE(
             model, labels, lower_bound, remarks, note = _core.fit(
                 rows,
                 as_settings(self.get_params(deep=False)),
-                self._place(),
+                self._compute_options(),
                 column_names=None if names is None else [str(name) for name in names],
-                hear=hear if listeners else None,
+                image=as_image(self.image_shape, self.n_features_in_),
+                on_event=on_event if listeners else None,
             )
         finally:
             if bars is not None:
@@ -325,9 +336,9 @@ class VaDE(
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Clusters, counted from 0.
+            Clusters, numbered from 0.
         """
-        return self._use().assign(table(self, X, reset=False), self._place())[0]
+        return self._use().assign(table(self, X, reset=False), self._compute_options())[0]
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The probability of each cluster, q(c|x) at the latent mean.
@@ -342,7 +353,7 @@ class VaDE(
         probabilities : ndarray of shape (n_samples, n_clusters_)
             Each row sums to one.
         """
-        return self._use().assign(table(self, X, reset=False), self._place())[1]
+        return self._use().assign(table(self, X, reset=False), self._compute_options())[1]
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The latent mean of each row.
@@ -357,62 +368,62 @@ class VaDE(
         latents : ndarray of shape (n_samples, latents)
             Rows of the latent space.
         """
-        return self._use().embed(table(self, X, reset=False), self._place())
+        return self._use().embed(table(self, X, reset=False), self._compute_options())
 
     def inverse_transform(self, X: Any) -> NDArray[np.float32]:
-        """The rows that latents stand for: means of p(x|z), in the units of the data.
+        """Decode latents: the means of p(x|z), in the units of the data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, latents)
-            Rows of the latent space, such as `transform` gives.
+            Latents, such as those of `transform`.
 
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            Rows of the data's space.
+            Rows in the units of the data.
         """
         model = self._use()
         latents = check_array(X, dtype=np.float32, order="C")
         if latents.shape[1] != model.n_latents:
             raise ValueError(f"`X` has {latents.shape[1]} columns, the latent space has {model.n_latents}")
-        return model.decode(latents, self._place())
+        return model.decode(latents, self._compute_options())
 
     def sample(
         self, n_samples: int = 1, cluster: int | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """New rows.
+        """Generate new rows.
 
-        A Gaussian of the cluster is drawn by its weight, a latent from it; the row is the mean of p(x|z).
+        Draws a Gaussian of the cluster by its weight and a latent from it; the row is the mean of p(x|z).
         With an int as `random_state` each call gives the same rows.
 
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            Number of rows.
         cluster : int, default=None
-            Of which cluster; `None` draws clusters in the proportions of the prior.
+            The cluster; `None` draws clusters in the proportions of the prior.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
             The rows, in the units of the data.
         labels : ndarray of shape (n_samples,)
-            The cluster of each.
+            The cluster of each row.
         """
         model = self._use()
         if n_samples < 1:
             raise ValueError(f"`n_samples` is {n_samples}, must be at least 1")
         if cluster is not None and not 0 <= cluster < self.n_clusters_:
             raise ValueError(f"`cluster` is {cluster}, must be below {self.n_clusters_}, the number of clusters")
-        return model.generate(cluster, n_samples, as_seed(self.random_state), self._place())
+        return model.generate(cluster, n_samples, as_seed(self.random_state), self._compute_options())
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The ELBO of each row: a lower bound on its log density but for one thing, see below.
+        """The ELBO of each row: a lower bound on its log density, with one approximation.
 
         In nats, of the prepared row. q(c|x) is at its optimum and the expectation of log p(x|z) is taken at
-        the mean of q(z|x), so that a row's score depends on the row alone; a sample of z, as in training,
-        gives a slightly lower value on average. Low for rows unlike those that were fitted.
+        the mean of q(z|x), so that a row's score depends only on the row; a sample of z, as in training,
+        gives a slightly lower value on average. Low for rows unlike the fitted ones.
 
         Parameters
         ----------
@@ -422,9 +433,9 @@ class VaDE(
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            Higher is more like the data.
+            Higher for rows more like the data.
         """
-        return self._use().score(table(self, X, reset=False), self._place())
+        return self._use().score(table(self, X, reset=False), self._compute_options())
 
     def score(self, X: Any, y: object = None) -> float:
         """The mean of `score_samples`.
@@ -446,7 +457,7 @@ class VaDE(
     def bic(self, X: Any) -> float:
         """Bayesian information criterion, from the ELBO in place of the log likelihood.
 
-        It counts the parameters of the prior alone. The networks have the same number whatever the number
+        It counts only the parameters of the prior. The size of the networks does not depend on the number
         of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
 
         Parameters
@@ -483,20 +494,20 @@ class VaDE(
         Parameters
         ----------
         path : str or path-like
-            The file, `*.pervade` by habit.
+            The file, by convention `*.pervade`.
         """
         self._use().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: str = "auto", n_jobs: int | None = None) -> Self:
-        """A fitted estimator from a model file, whether `save` or the command wrote it.
+        """Load a fitted estimator from a model file, written by `save` or by the command.
 
         Parameters
         ----------
         path : str or path-like
             The file.
         device, n_jobs
-            As the parameters of the class: the file does not know them.
+            Parameters of the class that are not stored in the file.
 
         Returns
         -------
@@ -512,7 +523,9 @@ class VaDE(
         for remark in model.remarks:
             warnings.warn(remark, FitWarning, stacklevel=2)
         about = json.loads(model.info())
-        vade = cls(**as_parameters(about["settings"]), device=device, n_jobs=n_jobs)
+        image = about["image"]
+        shape = None if image is None else (image["height"], image["width"], image["channels"])
+        vade = cls(**as_parameters(about["settings"]), image_shape=shape, device=device, n_jobs=n_jobs)
         vade.n_features_in_ = about["n_columns"]
         if about["column_names"] is not None:
             vade.feature_names_in_ = np.asarray(about["column_names"], dtype=object)
@@ -520,7 +533,7 @@ class VaDE(
         return vade
 
     def _take(self, model: _core.Model) -> None:
-        """Makes `model` the fitted one, with the attributes that tell of it."""
+        """Sets `model` as the fitted model, and the attributes that describe it."""
         about = json.loads(model.info())
         record = about["record"]
         self._model = model
@@ -533,7 +546,7 @@ class VaDE(
         self.stability_ = about["stability"]
 
     def _forget(self) -> None:
-        """Removes what an earlier fit left, so that one that fails leaves nothing of it."""
+        """Removes the results of an earlier fit, so that a failed fit leaves none of them."""
         for name in [n for n in vars(self) if n.endswith("_") or n in ("_model", "_n_features_out")]:
             delattr(self, name)
 
@@ -541,8 +554,8 @@ class VaDE(
         check_is_fitted(self)
         return self._model
 
-    def _place(self) -> Place:
-        return Place(self.device, self.precision, as_threads(self.n_jobs))
+    def _compute_options(self) -> ComputeOptions:
+        return ComputeOptions(self.device, self.precision, as_threads(self.n_jobs))
 
     def _n_prior_parameters(self) -> int:
         # Weights sum to one; means and variances are free.
@@ -559,8 +572,8 @@ class VaDE(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # For what has `predict_proba`, the checks of sparse input ask these tags, classifier or not.
+        # For estimators with `predict_proba`, the checks of sparse input require these tags, classifier or not.
         tags.classifier_tags = ClassifierTags()
-        # Latents are single precision, whatever the rows are.
+        # Latents are single precision, whatever the type of the rows.
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags

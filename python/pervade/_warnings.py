@@ -1,11 +1,11 @@
-"""Warnings of their own class, so that they can be filtered."""
+"""A warning class, so that our warnings can be filtered."""
 
 
 class FitWarning(UserWarning):
-    """Something to know about a fitted model.
+    """A remark about a fitted model.
 
-    `VaDE.fit` issues one for each remark at its end: clusters that collapsed, a start that joint training did not
-    improve. `VaDE.load` and unpickling issue one for a model without a checksum, which cannot be verified.
+    `VaDE.fit` issues one per remark at its end: clusters that collapsed, a mixture start that joint training did
+    not improve. `VaDE.load` and unpickling issue one for a model without a checksum, which cannot be verified.
 
     Examples
     --------

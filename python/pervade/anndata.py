@@ -1,4 +1,4 @@
-"""VaDE on AnnData objects: rows in from `X`, a layer or `obsm`; clusters and latents out beside them.
+"""VaDE on AnnData objects: reads rows from `X`, a layer or `obsm`, and writes clusters and latents back.
 
 AnnData itself is an optional dependency: `pip install pervade[anndata]`.
 """
@@ -49,7 +49,7 @@ def rows(adata: AnnData, *, layer: str | None = None, obsm: str | None = None) -
 
 
 def column_names(adata: AnnData, *, obsm: str | None) -> list[str] | None:
-    """The names of the columns of `X` and of every layer; entries of `obsm` have none, or bring their own."""
+    """The names of the columns of `X` and of every layer; entries of `obsm` have none, or their own."""
     return None if obsm is not None else [str(name) for name in adata.var_names]
 
 
@@ -64,12 +64,12 @@ def fit(
 ) -> VaDE:
     """Fit VaDE to the rows of an AnnData object and write the result into it.
 
-    The model keeps `var_names`, unless the rows come from `obsm`: `annotate` goes by them.
+    The model stores `var_names`, which `annotate` matches, unless the rows come from `obsm`.
 
     Parameters
     ----------
     adata : AnnData
-        The object; `annotate` says what is written into it.
+        The object; see `annotate` for what is written into it.
     n_clusters : int or "auto", default=8
         Number of clusters.
     layer : str, default=None
@@ -77,7 +77,7 @@ def fit(
     obsm : str, default=None
         Take rows from this entry of `obsm` instead of `X`.
     key_added : str, default="vade"
-        The name of what is written.
+        The name of the results.
     **parameters
         Further parameters of :class:`pervade.VaDE`.
 
@@ -110,13 +110,13 @@ def annotate(
     obsm: str | None = None,
     key_added: str = "vade",
 ) -> None:
-    """Write what a fitted model says about the rows of an AnnData object into it.
+    """Write the results of a fitted model for the rows of an AnnData object into it.
 
-    That is, for `key_added="vade"`: `obsm["X_vade"]`, latent means; `obs["vade"]`, clusters as categories;
-    `obs["vade_probability"]`, the probability of the cluster; `uns["vade"]`, how the model was made.
+    For `key_added="vade"`: `obsm["X_vade"]`, latent means; `obs["vade"]`, clusters as categories;
+    `obs["vade_probability"]`, the probability of the cluster; `uns["vade"]`, parameters and history of the model.
 
-    Where the model knows the names of its columns, those of `X` and of layers are matched by `var_names`: another order
-    makes no difference, other names are a `ValueError`.
+    If the model has column names, the columns of `X` and of layers are matched by `var_names`: another order makes
+    no difference, other names raise a `ValueError`.
 
     Parameters
     ----------
@@ -127,13 +127,13 @@ def annotate(
     layer, obsm : str, default=None
         Where the rows are, as in `fit`.
     key_added : str, default="vade"
-        The name of what is written.
+        The name of the results.
     """
-    from pandas import Categorical, Index  # AnnData brings it
+    from pandas import Categorical, Index  # a dependency of AnnData
 
     X = rows(adata, layer=layer, obsm=obsm)
     probabilities, latents = used(vade, X, column_names(adata, obsm=obsm))
-    clusters = probabilities.argmax(axis=1)  # what `predict` gives, without another pass
+    clusters = probabilities.argmax(axis=1)  # equals `predict`, without another pass
     adata.obsm[f"X_{key_added}"] = latents
     names = Index([str(cluster) for cluster in range(vade.n_clusters_)])
     adata.obs[key_added] = Categorical.from_codes(clusters, categories=names)
@@ -145,15 +145,15 @@ def used(vade: VaDE, X: Any, names: list[str] | None) -> tuple[NDArray[np.float3
     """Probabilities and latents of rows whose columns have these names."""
     if names is None:
         return vade.predict_proba(X), np.asarray(vade.transform(X))
-    model, place, given = vade._use(), vade._place(), named_apart(X)
+    model, options, given = vade._use(), vade._compute_options(), named_apart(X)
     return (
-        model.assign(given, place, column_names=names)[1],
-        model.embed(given, place, column_names=names),
+        model.assign(given, options, column_names=names)[1],
+        model.embed(given, options, column_names=names),
     )
 
 
 def about(vade: VaDE, *, layer: str | None, obsm: str | None) -> dict[str, Any]:
-    """How a model was made, in types that an .h5ad file can hold."""
+    """Parameters, scores and history of a model, in types that an .h5ad file can store."""
     given = {name: value for name, value in vade.get_params(deep=False).items() if name != "callback"}
     source = f"layers[{layer!r}]" if layer is not None else f"obsm[{obsm!r}]" if obsm is not None else "X"
     figures = {"elbo": getattr(vade, "lower_bound_", None), "modularity": vade.modularity_, "stability": vade.stability_}
@@ -170,7 +170,7 @@ def about(vade: VaDE, *, layer: str | None, obsm: str | None) -> dict[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """Numbers, text and arrays as they are, anything else in words."""
+    """Numbers, text and arrays unchanged, anything else as text."""
     if isinstance(value, (int, float, str)):
         return value
     return np.asarray(value) if isinstance(value, (tuple, list)) else str(value)

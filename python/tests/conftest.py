@@ -1,8 +1,8 @@
-"""Shared by all tests."""
+"""Fixtures for all tests."""
 
 import os
 
-# One of scikit-learn's checks is skipped without this, and it counts only before SciPy is imported.
+# One of scikit-learn's checks is skipped without this, and it has an effect only before SciPy is imported.
 os.environ["SCIPY_ARRAY_API"] = "1"
 
 import numpy as np
@@ -15,7 +15,7 @@ from pervade import VaDE
 
 @pytest.fixture
 def small():
-    """Makes estimators that fit in a blink."""
+    """Makes estimators that fit almost instantly."""
 
     def make(n_clusters=3, **parameters):
         return VaDE(n_clusters, **{**SMALL, **parameters})

@@ -1,4 +1,4 @@
-"""A small synthetic object in, annotated, through a file and back."""
+"""A small synthetic object is annotated, written to a file and read back."""
 
 import anndata
 import numpy as np

@@ -9,7 +9,7 @@ from pervade import VaDE
 # One check asks for fewer Gaussians than clusters.
 pytestmark = pytest.mark.filterwarnings("ignore:n_components is 1")
 
-# The check of sparse rows wants four probabilities a row.
+# The check of sparse rows expects four probabilities per row.
 ESTIMATOR = VaDE(n_clusters=4, **SMALL)
 
 

@@ -82,7 +82,7 @@ def test_other_genes_are_refused(adata):
     assert "unchanged" not in other.obs
 
 
-def test_names_travel_through_a_file(adata, tmp_path):
+def test_names_survive_a_file(adata, tmp_path):
     vade = pervade.anndata.fit(adata, 3, **SMALL)
     vade.save(tmp_path / "v.pervade")
     loaded = VaDE.load(tmp_path / "v.pervade", device="cpu")
@@ -92,7 +92,7 @@ def test_names_travel_through_a_file(adata, tmp_path):
     assert "elbo" not in turned.uns["vade"] and "elbo" in adata.uns["vade"]
 
 
-def test_entries_of_obsm_go_by_position(adata, rows):
+def test_entries_of_obsm_are_matched_by_position(adata, rows):
     vade = pervade.anndata.fit(adata, 3, obsm="X_pca", **SMALL)
     assert not hasattr(vade, "feature_names_in_")
     pervade.anndata.annotate(adata[:, ::-1].copy(), vade, obsm="X_pca")
@@ -104,7 +104,7 @@ def test_entries_of_obsm_go_by_position(adata, rows):
         pervade.anndata.annotate(adata, vade, obsm="frame")
 
 
-def test_a_model_without_names_goes_by_position(adata):
+def test_a_model_without_names_matches_by_position(adata):
     vade = VaDE(3, **SMALL).fit(adata.X)
     pervade.anndata.annotate(adata, vade)
     np.testing.assert_array_equal(adata.obs["vade"].astype(int), vade.labels_)

@@ -1,4 +1,4 @@
-"""Errors are the library's, with its words."""
+"""Errors of the library reach Python with their messages."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_rows(small, rows):
 
 
 def test_hints_name_parameters_and_methods(small, rows, tmp_path):
-    # As the command says it: `--prepare unit`, `pervade fit`.
+    # The command would say `--prepare unit`, `pervade fit`.
     with pytest.raises(ValueError) as caught:
         small(likelihood="bernoulli", prepare="none").fit(rows)
     assert "--" not in str(caught.value)
@@ -78,7 +78,7 @@ def test_samples_and_latents(small, rows):
         vade.inverse_transform(np.zeros((4, 3)))
 
 
-def test_a_refit_that_fails_leaves_nothing(small, rows):
+def test_a_failed_refit_leaves_nothing(small, rows):
     vade = small().fit(rows)
     with pytest.raises(ValueError):
         vade.fit(rows[:1])

@@ -1,4 +1,4 @@
-"""What the estimator does and what it tells."""
+"""Methods and attributes of the estimator."""
 
 import inspect
 import json
@@ -49,7 +49,7 @@ def test_finds_planted_clusters(small, rows):
     assert found.n_clusters_ == len(set(found.labels_)) and adjusted_rand_score(truth, found.labels_) > 0.5
 
 
-def test_what_a_fitted_model_does(small, rows):
+def test_methods_of_a_fitted_model(small, rows):
     vade = small(**GOOD).fit(rows)
     probabilities = vade.predict_proba(rows)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -58,7 +58,7 @@ def test_what_a_fitted_model_does(small, rows):
     latents = vade.transform(rows)
     assert latents.shape == (200, 2) and latents.dtype == np.float32
     back = vade.inverse_transform(latents)
-    # Much nearer to the rows than their mean is: the latents carry something.
+    # Much nearer to the rows than their mean: the latents carry information.
     assert np.square(back - rows).mean() < 0.3 * np.square(rows - rows.mean(axis=0)).mean()
     assert vade.score(rows) == pytest.approx(vade.score_samples(rows).mean())
     assert vade.score_samples(rows + 100).max() < vade.score_samples(rows).min()
@@ -66,7 +66,7 @@ def test_what_a_fitted_model_does(small, rows):
 
 
 def test_score_samples_is_near_the_training_elbo(small, rows):
-    # The last epoch's state is the model; its ELBO is of samples of z, on the way.
+    # The state of the last epoch is the model; its ELBO was estimated from samples of z during the epoch.
     vade = small(**{**GOOD, "epochs": 60}, keep="last").fit(rows)
     last = [epoch["elbo"] for epoch in vade.history_["joint"][-5:]]
     spread = max(abs(a - b) for a in last for b in last)
@@ -86,7 +86,7 @@ def test_samples_of_a_cluster_are_assigned_to_it(small, rows):
     np.testing.assert_array_equal(made, vade.sample(300)[0])  # an int is a seed
 
 
-def test_the_seed_decides_and_threads_do_not(small, rows):
+def test_the_result_depends_on_the_seed_but_not_on_threads(small, rows):
     first = small(random_state=7, n_jobs=1).fit(rows)._model.to_bytes()
     assert small(random_state=7, n_jobs=3).fit(rows)._model.to_bytes() == first
     assert small(random_state=8).fit(rows)._model.to_bytes() != first
@@ -102,7 +102,7 @@ def test_threads_follow_n_jobs_and_threadpoolctl():
         assert as_threads(None) == 1
 
 
-def test_parameters_and_settings_are_the_same_thing(small):
+def test_parameters_and_settings_are_equivalent(small):
     vade = small("auto", recipe="paper", hidden=(7, 5), decay=0.5, n_init=3, starts=2, choose="modularity")
     settings = json.loads(as_settings(vade.get_params()))
     assert settings["clusters"] == "auto" and settings["restarts"] == 3 and settings["hidden"] == [7, 5]
@@ -112,7 +112,7 @@ def test_parameters_and_settings_are_the_same_thing(small):
     assert {k: v for k, v in again.items() if v != vade.get_params()[k]} == {}
 
 
-def test_several_starts(small, rows):
+def test_several_trials(small, rows):
     events = []
     vade = small(starts=3, callback=events.append).fit(rows)
     began = [event["start"] for event in events if event["event"] == "start-began"]
@@ -132,7 +132,7 @@ def test_one_cluster(small, rows):
     assert set(vade.labels_) == {0} and (vade.predict_proba(rows) == 1).all()
 
 
-def test_the_callback_hears_and_can_end_a_fit(small, rows):
+def test_the_callback_gets_events_and_can_end_a_fit(small, rows):
     events = []
     vade = small(callback=events.append).fit(rows)
     kinds = [event["event"] for event in events]

@@ -1,4 +1,4 @@
-"""One model, three ways in and out: the file, pickle, the command."""
+"""Model files, pickle and the command give the same model."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ FLAGS = ["--hidden", "16", "--latents", "2", "--pretrain-epochs", "20", "--epoch
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, np.int64])
-def test_the_command_and_python_make_the_same_bytes(small, tmp_path, dtype):
+def test_the_command_and_python_write_the_same_bytes(small, tmp_path, dtype):
     X = np.random.default_rng(0).integers(0, 200, (90, 6)).astype(dtype)
     np.save(tmp_path / "x.npy", X)
     done = command("fit", tmp_path / "x.npy", "-k", 3, "--out", tmp_path / "c.pervade", *FLAGS)
@@ -35,7 +35,7 @@ def test_the_command_and_python_make_the_same_bytes(small, tmp_path, dtype):
     assert (tmp_path / "c.pervade").read_bytes() == (tmp_path / "p.pervade").read_bytes()
 
 
-def test_the_command_uses_what_python_saved_and_the_other_way_round(small, rows, tmp_path):
+def test_the_command_uses_models_of_python_and_vice_versa(small, rows, tmp_path):
     np.save(tmp_path / "x.npy", rows)
     mine = small().fit(rows)
     mine.save(tmp_path / "p.pervade")
@@ -87,7 +87,7 @@ def test_workers_of_joblib(small, rows):
     np.testing.assert_array_equal(np.concatenate(parts), vade.labels_)
 
 
-def test_names_of_columns_travel(small, rows, tmp_path):
+def test_column_names_are_saved(small, rows, tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=list("abcde"))
@@ -106,7 +106,7 @@ def test_unfitted_estimators_cannot_be_saved(small, tmp_path):
     assert not (tmp_path / "v.pervade").exists()
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_files_that_are_not_models_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="cannot read"):
         VaDE.load(tmp_path / "missing.pervade")
     (tmp_path / "x.pervade").write_bytes(b"not a model")

@@ -14,7 +14,7 @@ from pervade._input import table
 
 
 class Tensor:
-    """Only `__array__`, as tensors of other libraries have."""
+    """Has only `__array__`, like tensors of other libraries."""
 
     def __init__(self, values):
         self.values = values
@@ -28,7 +28,7 @@ class Tensor:
 
 
 class Stream:
-    """Only Arrow's stream."""
+    """Has only Arrow's stream."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -39,12 +39,12 @@ class Stream:
 
 @pytest.fixture
 def halves(rows):
-    """Rows that every floating type holds exactly."""
+    """Rows that every floating-point type represents exactly."""
     return rows.astype(np.float16)
 
 
 def unaligned(values):
-    """The same numbers one byte off."""
+    """The same numbers, misaligned by one byte."""
     room = np.empty(values.nbytes + 1, np.uint8)[1:]
     room[:] = np.frombuffer(values.tobytes(), np.uint8)
     return np.frombuffer(room.data, values.dtype).reshape(values.shape)
@@ -157,7 +157,7 @@ print(X.nbytes / 2**20, peak() - before)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16"])
-def test_no_copy_of_the_whole_in_single_precision(dtype):
+def test_no_copy_of_the_whole_array_in_single_precision(dtype):
     done = subprocess.run([sys.executable, "-c", MEMORY, dtype], capture_output=True, text=True, check=True)
     _, grown = map(float, done.stdout.split())
     # Single precision would take 229 MiB more; latents, labels and buffers take a few.

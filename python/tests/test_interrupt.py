@@ -41,7 +41,7 @@ print(vade.fit(X[:300]).labels_.shape, flush=True)
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are Unix's")
 @pytest.mark.parametrize("stage", ["pretrain", "mixture", "joint"])
 def test_ctrl_c(stage):
-    # A machine that is busy with something else gets a second chance.
+    # Retried once, in case the machine is busy.
     assert interrupted(stage) < 1.0 or interrupted(stage) < 1.0
 
 

@@ -1,4 +1,4 @@
-"""The example of the README runs."""
+"""Runs the example of the README."""
 
 import re
 from pathlib import Path

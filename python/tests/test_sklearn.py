@@ -1,4 +1,4 @@
-"""Inside scikit-learn's own machinery."""
+"""Pipelines, grid search and cross-validation of scikit-learn."""
 
 import numpy as np
 import pandas as pd

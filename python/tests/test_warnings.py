@@ -1,4 +1,4 @@
-"""Remarks are warnings of their own class, and figures are those of the model that is kept."""
+"""Remarks are issued as `FitWarning`, and scores are those of the kept model."""
 
 import pickle
 import struct
@@ -41,11 +41,11 @@ def test_collapse_is_a_warning(collapsed):
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         vade.fit(X)
-    told = remarks(recorded)
+    texts = remarks(recorded)
     live = vade.history_["states"][vade.history_["kept"]]
     assert live["live_clusters"] < live["clusters"], "the test needs clusters that collapse"
-    assert set(vade.history_["remarks"]) <= set(told) and len(told) == len(set(told))
-    assert any("clusters hold half a percent" in text for text in told)
+    assert set(vade.history_["remarks"]) <= set(texts) and len(texts) == len(set(texts))
+    assert any("clusters hold half a percent" in text for text in texts)
     assert all(w.filename == __file__ for w in recorded if w.category is FitWarning)
 
 
@@ -55,12 +55,12 @@ def test_warnings_can_be_errors_or_silent(collapsed):
         warnings.simplefilter("error", FitWarning)
         with pytest.raises(FitWarning, match="clusters"):
             vade.fit(X)
-    # The fit itself was done.
+    # The fit itself was completed.
     assert vade.labels_.shape == (600,)
 
 
 def start_kept(small, rows):
-    """A fit that keeps its start: joint training at such a rate only spoils it."""
+    """A fit that keeps its mixture start: joint training at such a rate only makes it worse."""
     vade = small(3, epochs=6, learning_rate=1.0, mixture_learning_rate=1.0, pretrain_epochs=60, hidden=(32,))
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
@@ -69,11 +69,11 @@ def start_kept(small, rows):
     return vade, remarks(recorded)
 
 
-def test_the_lower_bound_is_of_the_model_that_is_kept(small, rows):
-    vade, told = start_kept(small, rows)
+def test_the_lower_bound_is_that_of_the_kept_model(small, rows):
+    vade, texts = start_kept(small, rows)
     assert vade.lower_bound_ == pytest.approx(vade.score(rows), rel=1e-6)
     assert vade.lower_bound_ != pytest.approx(vade.history_["joint"][-1]["elbo"], rel=1e-3)
-    assert any("the model is the start" in text for text in told)
+    assert any("the model is the start" in text for text in texts)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -95,7 +95,7 @@ def test_older_models_are_loaded_with_a_warning(small, rows, tmp_path):
         older = VaDE.load(tmp_path / "old.pervade", device="cpu")
     np.testing.assert_array_equal(older.predict(rows), vade.labels_)
     assert older._model.to_bytes() == vade._model.to_bytes()
-    # Nothing to say about estimators that were fitted here.
+    # No warning for estimators that were fitted here.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pickle.loads(pickle.dumps(vade))

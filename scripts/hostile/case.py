@@ -1,4 +1,4 @@
-"""One case: a folder of its own, the commands that run in it, and what must hold after each of them."""
+"""One case: its folder, the commands that run in it, and the checks after each of them."""
 
 import ast
 import json
@@ -14,9 +14,9 @@ import subprocess
 import time
 from pathlib import Path
 
-# Far above what any case needs: a busy machine is no finding.
+# Far above what any case needs: a busy machine is not a finding.
 TIMEOUT = 180.0
-# A run that was told to stop has two seconds; a busy machine gets some more.
+# A run that got a signal must stop within two seconds; a busy machine gets some more.
 STOP_SECONDS = 8.0
 NOBODY = 65534
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -27,7 +27,7 @@ LEFTOVER = re.compile(r"\.tmp|lock$|~$", re.IGNORECASE)
 
 
 class Ran:
-    """What a command left: status, both streams, seconds, and which signals it was sent."""
+    """The result of a command: status, both streams, seconds, and the signals it was sent."""
 
     def __init__(self, status, stdout, stderr, seconds, sent):
         self.status, self.stdout, self.stderr, self.seconds, self.sent = status, stdout, stderr, seconds, sent
@@ -38,7 +38,7 @@ class Ran:
 
 
 class Case:
-    """A numbered case of a family. Its random numbers depend on seed, family and index alone."""
+    """A numbered case of a family. Its random numbers depend only on seed, family and index."""
 
     def __init__(self, lab, family, index, seed, folder):
         self.lab, self.family, self.index, self.dir = lab, family, index, Path(folder)
@@ -77,9 +77,9 @@ class Case:
 
     def run(self, *args, outputs=(), keeps=(), status=None, expect=None, after=(), memory_mb=1024, fsize=None,
             stdout=None, stderr=None, cwd=None, as_nobody=False, timeout=TIMEOUT, strays=True, stdin=None):
-        """Runs the command and checks everything that must hold after any run.
+        """Runs the command and does all checks that apply to any run.
 
-        outputs: files that may appear (whole). keeps: files or folders that may stay after a run that did not end well.
+        outputs: files that may be written (completely). keeps: files or folders that may remain after a failed run.
         status: the only statuses allowed. expect: (statuses, finding's kind, why). after: (seconds, signal) to send.
         """
         process, started = self.start(*args, memory_mb=memory_mb, fsize=fsize, stdout=stdout, stderr=stderr, cwd=cwd,
@@ -102,7 +102,7 @@ class Case:
         streams = "".join([f" >{stdout}" if stdout else "", f" 2>{stderr}" if stderr else ""])
         self.commands.append(f"cd {folder} && ({limits}pervade {' '.join(quoted(a) for a in argv[1:])}{streams})")
         self.runs += 1
-        # What an earlier, killed run of this case left is not this run's fault.
+        # Files that an earlier, killed run of this case left are ignored.
         self.before = {path for path in self.dir.rglob("*") if LEFTOVER.search(path.name)}
 
         def before():
@@ -144,19 +144,19 @@ class Case:
                 except subprocess.TimeoutExpired:
                     process.send_signal(what)
                     sent.append(what)
-            told = time.monotonic()
+            signalled = time.monotonic()
             out = process.communicate(timeout=STOP_SECONDS if sent else timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             out = process.communicate()
             kind = "slow stop" if sent else "hang"
-            self.fail(kind, f"still running {time.monotonic() - (told if sent else started):.1f} s later; {last(out[1])}")
+            self.fail(kind, f"still running {time.monotonic() - (signalled if sent else started):.1f} s later; {last(out[1])}")
             sent.append(signal.SIGKILL)
         return Ran(process.returncode, out[0] or b"", out[1] or b"", time.monotonic() - started, sent)
 
     def check(self, ran, args, outputs=(), keeps=(), strays=True):
         if {"-h", "--help", "-V", "--version", "help"} & {word for word in args if isinstance(word, str)}:
-            # Whatever else was typed, these only print.
+            # Whatever the other arguments, these only print.
             args = ["help"]
         self.check_status(ran, args)
         self.check_talk(ran, args)
@@ -245,7 +245,7 @@ class Case:
     lab_made: set = set()
 
     def expected(self, *names):
-        """Folders and links that the case itself made."""
+        """Folders and links that the case itself created."""
         self.lab_made = self.lab_made | {self.path(name) for name in names}
 
     def clean(self):
@@ -253,7 +253,7 @@ class Case:
 
 
 def broken(path, partial_log=False):
-    """Why an output is not whole, or None."""
+    """Why an output is incomplete, or None."""
     data, kind = path.read_bytes(), path.suffix.lower()
     try:
         if kind == ".npy":

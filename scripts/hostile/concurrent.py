@@ -1,4 +1,4 @@
-"""Two runs at once on the same files: one is refused, or both end whole."""
+"""Two runs at once on the same files: one is refused, or both finish with complete files."""
 
 from . import family
 from .lab import CPU, LONG, NET
@@ -40,7 +40,7 @@ def two_fits(case):
     ran = pair(case, one, other, [*models, "log.jsonl", "record.json"], [FOLDER])
     for name, run in zip(models if len(models) == 2 else models * 2, ran):
         if run.status == 0 and case.path(name).read_bytes() != case.lab.long_model:
-            case.fail("other model", f"{name} of a run beside another one")
+            case.fail("other model", f"{name} of a run in parallel with another one")
     left = [p.name for p in case.dir.iterdir() if "checkpoint" in p.name or "lock" in p.name or ".tmp" in p.name]
     if left:
         case.fail("leftover", f"after both runs: {left}")
@@ -57,8 +57,8 @@ def two_writers(case):
 
 
 @family(0.3)
-def reader_beside_a_fit(case):
-    """A model is read again and again while a fit replaces it: always whole."""
+def reader_during_a_fit(case):
+    """A model is read repeatedly while a fit replaces it: it is always complete."""
     case.put("t.csv", case.lab.files["t.csv"])
     case.put(MODEL, case.lab.plain, guard=False)
     case.expected(MODEL)

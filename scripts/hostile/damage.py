@@ -1,4 +1,4 @@
-"""Ways to spoil bytes and text."""
+"""Ways to damage bytes and text."""
 
 import re
 import struct
@@ -18,7 +18,7 @@ def spoil(rng, data: bytes) -> bytes:
 
 
 def at(rng, data):
-    # Headers and footers hold the lies that matter: look there more often.
+    # Damage to headers and footers matters most: choose them more often.
     return min(len(data), rng.choice([rng.randrange(len(data) + 1), rng.randrange(min(len(data), 128) + 1),
                                       len(data) - rng.randrange(min(len(data), 64) + 1)]))
 
@@ -68,7 +68,7 @@ def number(rng, data):
 
 
 def text_number(rng, data):
-    """Puts another number in the place of one in the text."""
+    """Replaces a number in the text with another one."""
     found = list(re.finditer(rb"\d+(\.\d+)?", bytes(data[:4096])))
     if found:
         match = rng.choice(found)

@@ -1,4 +1,4 @@
-"""Damaged, lying and escaping input files of every format, for every command that reads one."""
+"""Damaged input files of every format, and files with false claims or control characters, for every command that reads one."""
 
 import gzip
 import io
@@ -74,7 +74,7 @@ damaged("mat", of(".mat"), 3, (None, "y"))
 
 @family(2)
 def damaged_gz_content(case):
-    """Damage under the compression, with a checksum that is right."""
+    """Damage below the compression, with a correct checksum."""
     name = case.rng.choice(["t.csv", "t.npy", "t.idx", "t.svm", "t.tsv"])
     case.put(name + ".gz", gzip.compress(damage.spoil(case.rng, case.lab.files[name]), mtime=0))
     use(case, name + ".gz")
@@ -82,7 +82,7 @@ def damaged_gz_content(case):
 
 @family(3)
 def damaged_folder(case):
-    """One or two files of a folder are damaged, missing, or a file is too much."""
+    """One or two files of a folder are damaged or missing, or there is an extra file."""
     rng = case.rng
     folder = rng.choice(list(case.lab.folders))
     files = dict(case.lab.folders[folder])
@@ -120,7 +120,7 @@ def damaged_labels(case):
 
 
 def lies(rng):
-    """Names and bytes (or what makes them) of files that claim what is not there, or ask for more memory than a table needs."""
+    """Names and bytes (or a function that makes them) of files with false claims, or that need more memory than a table should."""
     huge = rng.choice([2**31, 2**32 - 1, 2**32, 2**40, 2**62, 2**63 - 1])
     header = "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }"
     shape = rng.choice([f"({huge}, 3)", f"(3, {huge})", f"({huge}, {huge})", "(0, 3)", "(3, 0)", "()", "(-1, 3)", "(60, 3, 1, 1, 1)",
@@ -159,7 +159,7 @@ def lying_header(case):
 
 @family(1)
 def zip_tricks(case):
-    """Archives with members of the same name, paths that lead elsewhere, no members, bombs."""
+    """Archives with members of the same name, paths outside the archive, no members, bombs."""
     rng, out = case.rng, io.BytesIO()
     table = npy(case.lab.table)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
@@ -212,7 +212,7 @@ def escapes(case):
 
 @family(1)
 def special_file(case):
-    """Devices, folders and pipes where a file is expected."""
+    """Devices, folders and pipes instead of a file."""
     rng = case.rng
     match case.index % 3:
         case 0:
@@ -247,7 +247,7 @@ def special_file(case):
 
 @family(2)
 def configs(case):
-    """Settings files: wrong types, values out of range, NaN, nesting, duplicate and unknown keys, no text at all."""
+    """Settings files: wrong types, values out of range, NaN, nesting, duplicate and unknown keys, bytes that are not text."""
     rng = case.rng
     keys = ["learning_rate", "epochs", "hidden", "clusters", "recipe", "dropout", "epsilon", "batch", "latents", "seed", "decay", "nope",
             "noise_variance", "samples", "components", "likelihood", "prepare", "starts", "restarts", "neighbours", "learning-rate"]
@@ -269,11 +269,11 @@ def configs(case):
     case.put("c.toml", data)
     case.put("t.csv", case.lab.files["t.csv"])
     words = ["--json"] if rng.random() < 0.3 else []
-    # Billions of restarts are legal, and take long.
+    # Billions of restarts are valid, and take long.
     case.run("fit", "t.csv", "--config", "c.toml", *words, *CPU, "-k", "3", "--hidden", "8", "--epochs", "1", "--pretrain-epochs", "1", "-o",
              "m.pervade", outputs=["m.pervade"], keeps=["m.pervade.checkpoint"], after=[(1.0, signal.SIGINT)] if "4294967296" in text else [])
     if any(line.split(" = ")[1] in ("nan", "inf", "-inf") for line in lines) and case.path("m.pervade").exists():
-        case.fail("lost value", f"a setting of nan or inf was taken without a word: {text!r}")
+        case.fail("lost value", f"a setting of nan or inf was accepted silently: {text!r}")
 
 
 @family(2)
@@ -294,7 +294,7 @@ def columns(case):
     ran = case.run(command, "m.pervade", file, *words, *CPU)
     if renamed:
         if ran.status != 2:
-            case.fail("columns", f"columns {names} were taken for a, b, c (exit {ran.status})")
+            case.fail("columns", f"columns {names} were used as a, b, c (exit {ran.status})")
     elif ran.status != 0:
         case.fail("columns", f"columns in the order {names} were refused: {ran.stderr[-200:]!r}")
     elif command == "assign" and ran.stdout != lab.assigned:
@@ -303,7 +303,7 @@ def columns(case):
 
 @family(1)
 def extreme_rows(case):
-    """Rows at the edge of single precision: what comes out is finite, or there is an error or a word about it."""
+    """Rows at the edge of single precision: the result is finite, or there is an error or a note."""
     rng = case.rng
     words = ["3e38", "-3e38", "3.4028234e38", "1e-45", "-0", "1e30", "1", "1e20"]
     rows = [",".join(rng.choice(words) for _ in range(3)) for _ in range(rng.choice([1, 2, 60]))]
@@ -311,8 +311,8 @@ def extreme_rows(case):
     case.put("m.pervade", case.lab.named)
     command = rng.choice(["assign", "embed", "reconstruct", "score"])
     ran = case.run(command, "m.pervade", "t.csv", *(["--probabilities"] if command == "assign" else []), *CPU)
-    # The ELBO of a row that is out of all proportion is rightly minus infinity.
+    # The ELBO of a row of extreme size is rightly minus infinity.
     shown = ran.stdout.lower().replace(b"-inf", b"") if command == "score" else ran.stdout.lower()
     if ran.status == 0 and (b"nan" in shown or b"inf" in shown):
         if not (b"warning" in ran.stderr or b"finite" in ran.stderr or b"NaN" in ran.stderr):
-            case.fail("silent NaN", f"`{command}` gives NaN or infinity without a word: {ran.stdout[-80:]!r}")
+            case.fail("silent NaN", f"`{command}` silently gives NaN or infinity: {ran.stdout[-80:]!r}")

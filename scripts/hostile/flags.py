@@ -1,4 +1,4 @@
-"""Flags with values at and beyond every edge, combined at random, and words that are no flags at all."""
+"""Flags with values at and beyond every limit, combined at random, and arguments that are not flags."""
 
 import signal
 
@@ -22,14 +22,14 @@ INTS = ([("fit", flag) for flag in FIT_INTS] + [("generate", f) for f in ("--clu
 RARE_INTS = [("bench", f) for f in ("--batch", "--columns", "--restarts", "--components", "--threads")] + [("doctor", "--threads")]
 INT_VALUES = ["0", "-1", "1", "65536", "4294967295", "4294967296", "9223372036854775807", "18446744073709551615", "18446744073709551616", "",
               "1.5", "1e3", "+3", " 3", "3 ", "0x3", "three", "-0", "00003", "9" * 400, "1,1", "8,", ",8", "\u0663", "auto", "8,8,8,8,8,8,8,8"]
-# Large values of these are legal, and take long: the run is interrupted.
+# Large values of these are valid, and take long: the run is interrupted.
 PATIENT = {"--pretrain-epochs", "--epochs", "--restarts", "--starts", "--layer-epochs", "--mixture-starts", "--seeds", "--count", "--take", "--samples",
            "--seconds", "--checkpoint-seconds"}
 DEFAULTS = {"fit": {"-k": "3", "--hidden": "8", "--latents": "2", "--pretrain-epochs": "1", "--epochs": "1", "--device": "cpu", "--threads": "1"}}
 
 
 def words_of(case, command, flags):
-    """The command's words with small defaults for what `flags` (a list of pairs) does not set; and its outputs."""
+    """The command's arguments, with small defaults for those that `flags` (a list of pairs) does not set; and its outputs."""
     given = dict(flags)
     lab = case.lab
     if "--clusters" in given:
@@ -71,7 +71,7 @@ def words_of(case, command, flags):
 
 
 def interrupt(command, flags):
-    """Signals for a run that may be meant to take long."""
+    """Signals for a run that may take long by design."""
     long = any(flag in PATIENT for flag, _ in flags) or command in ("demo", "doctor", "bench")
     return [(0.7, signal.SIGINT)] if long else []
 
@@ -88,7 +88,7 @@ def arrived(case, ran, flag, value, parse):
         return
     same = held == typed or (isinstance(held, float) and abs(held - typed) <= 1e-6 * abs(typed))
     if not same:
-        case.fail("lost value", f"{flag} {value!r} was taken, and the model says {held!r}")
+        case.fail("lost value", f"{flag} {value!r} was accepted, but the model has {held!r}")
 
 
 @family(4)
@@ -152,7 +152,7 @@ CHOICES = {"--recipe": ["robust", "paper", "x"], "--prepare": ["none", "unit", "
 
 @family(6)
 def combinations(case):
-    """Random legal-looking settings of a fit: it ends with a model that loads, or with one error."""
+    """Random plausible settings of a fit: it ends with a model that loads, or with one error."""
     rng = case.rng
     flags = [(flag, rng.choice(CHOICES[flag])) for flag in rng.sample(list(CHOICES), rng.randrange(1, 7))]
     words, outputs, keeps = words_of(case, "fit", flags)
@@ -175,7 +175,7 @@ ALL_COMMANDS = ["fit", "assign", "embed", "generate", "reconstruct", "score", "e
 
 @family(3)
 def words(case):
-    """Unknown commands and flags, missing and doubled arguments, bytes that are no text, very many and very long words."""
+    """Unknown commands and flags, missing and doubled arguments, bytes that are not text, very many and very long arguments."""
     rng = case.rng
     odd = ["", "-", "--", "---", "--=", "-k", "--json", "-q", "--help", "-h", "--version", "-V", "--nope", "--seed=", "-kk", "\x1b[31m", b"\xff\xfe",
            b"--\xff", "A" * 70000, "*", "../..", "~", "--out", "-o", "--json=true", "help", "--resume", "--device", "--device=cuda:99999999999999999999"]

@@ -1,4 +1,4 @@
-"""Small valid files of every format, and what the command itself makes of them once: models, a checkpoint, a Parquet file."""
+"""Small valid files of every format, and files that the command itself writes once: models, a checkpoint, a Parquet file."""
 
 import gzip
 import io
@@ -17,7 +17,7 @@ ROWS, COLUMNS = 60, 3
 CPU = ("--device", "cpu", "--threads", "1")
 NET = ("--hidden", "8", "--latents", "2")
 TINY = ("-k", "3", *NET, "--pretrain-epochs", "1", "--epochs", "1", *CPU)
-# A run with enough epochs to be stopped in, a fifth of a second or so.
+# A run with enough epochs to be interrupted, about a fifth of a second.
 LONG = ("-k", "3", *NET, "--pretrain-epochs", "12", "--epochs", "25", "--checkpoint-seconds", "0", *CPU)
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -51,32 +51,32 @@ class Lab:
         return done
 
     def make(self, tiny):
-        place = self.folder / "made"
-        place.mkdir()
-        (place / "t.csv").write_bytes(self.files["t.csv"])
-        (place / "t.npy").write_bytes(self.files["t.npy"])
-        (place / "long.npy").write_bytes(npy(self.long_table))
+        made = self.folder / "made"
+        made.mkdir()
+        (made / "t.csv").write_bytes(self.files["t.csv"])
+        (made / "t.npy").write_bytes(self.files["t.npy"])
+        (made / "long.npy").write_bytes(npy(self.long_table))
         self.long_npy = npy(self.long_table)
         for name, data in self.folders["pictures"].items():
-            (place / "pictures" / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / "pictures" / name).write_bytes(data)
-        self.run("fit", "t.csv", *tiny, "-o", "named.pervade", cwd=place)
-        self.run("fit", "t.npy", *tiny, "-o", "plain.pervade", cwd=place)
-        self.run("fit", "pictures", *tiny, "-o", "picture.pervade", cwd=place)
-        self.run("reconstruct", "named.pervade", "t.csv", *CPU, "-o", "t.parquet", cwd=place)
-        self.run("fit", "long.npy", *LONG, "-o", "long.pervade", cwd=place)
-        self.files["t.parquet"] = (place / "t.parquet").read_bytes()
+            (made / "pictures" / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / "pictures" / name).write_bytes(data)
+        self.run("fit", "t.csv", *tiny, "-o", "named.pervade", cwd=made)
+        self.run("fit", "t.npy", *tiny, "-o", "plain.pervade", cwd=made)
+        self.run("fit", "pictures", *tiny, "-o", "picture.pervade", cwd=made)
+        self.run("reconstruct", "named.pervade", "t.csv", *CPU, "-o", "t.parquet", cwd=made)
+        self.run("fit", "long.npy", *LONG, "-o", "long.pervade", cwd=made)
+        self.files["t.parquet"] = (made / "t.parquet").read_bytes()
         self.named, self.plain, self.picture, self.long_model = (
-            (place / f"{name}.pervade").read_bytes() for name in ("named", "plain", "picture", "long"))
-        self.assigned = self.run("assign", "named.pervade", "t.csv", *CPU, cwd=place).stdout
-        self.checkpoints = [self.killed(place, seconds) for seconds in (0.02, 0.06, 0.12)]
+            (made / f"{name}.pervade").read_bytes() for name in ("named", "plain", "picture", "long"))
+        self.assigned = self.run("assign", "named.pervade", "t.csv", *CPU, cwd=made).stdout
+        self.checkpoints = [self.killed(made, seconds) for seconds in (0.02, 0.06, 0.12)]
 
-    def killed(self, place, seconds):
+    def killed(self, made, seconds):
         """The checkpoint of a run that was killed some time after its first checkpoint."""
         for _ in range(20):
-            folder = place / "killed.pervade.checkpoint"
+            folder = made / "killed.pervade.checkpoint"
             shutil.rmtree(folder, ignore_errors=True)
-            process = subprocess.Popen([self.binary, "fit", "long.npy", *LONG, "-o", "killed.pervade"], cwd=place, env=self.env,
+            process = subprocess.Popen([self.binary, "fit", "long.npy", *LONG, "-o", "killed.pervade"], cwd=made, env=self.env,
                                        stderr=subprocess.DEVNULL)
             while process.poll() is None and not (folder / CHECKPOINT).exists():
                 time.sleep(0.002)
@@ -89,11 +89,11 @@ class Lab:
 
 
 def can_mount(folder):
-    place = folder / "mount"
-    place.mkdir()
-    tried = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], capture_output=True)
+    mount_point = folder / "mount"
+    mount_point.mkdir()
+    tried = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", mount_point], capture_output=True)
     if tried.returncode == 0:
-        subprocess.run(["umount", place], capture_output=True)
+        subprocess.run(["umount", mount_point], capture_output=True)
     return tried.returncode == 0
 
 
@@ -181,7 +181,7 @@ def png(width, height, pixels=None, colour=0):
 
 
 def tables(table, labels):
-    """One file per format, all of the same 60 x 3 numbers (except where the format has bytes only)."""
+    """One file per format, all of the same 60 x 3 numbers (except for formats that only have bytes)."""
     bytes_ = [min(255, max(0, int(40 * x + 60))) for row in table for x in row]
     plain = csv(table)
     return {

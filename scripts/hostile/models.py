@@ -40,13 +40,13 @@ def forged(rng, data):
 
 
 def edited(rng, text):
-    """One value of a JSON text, anywhere in it, becomes another."""
+    """One value of a JSON text, anywhere in it, is replaced."""
     try:
         tree = json.loads(text)
     except ValueError:
         return damage.spoil(rng, text.encode()).decode("utf-8", "replace")
     if isinstance(tree, dict) and rng.random() < 0.8:
-        # Without its checksum a file is taken for one of an earlier version, and what it says has to be checked.
+        # Without its checksum a file counts as one of an earlier version, and its content must be checked.
         tree.pop("checksum", None)
     node, holder, key = tree, None, None
     while isinstance(node, (dict, list)) and node and rng.random() < 0.9:
@@ -78,7 +78,7 @@ def damaged_model(case):
     command = COMMANDS[case.index % len(COMMANDS)]
     ran = use_model(case, command, "m.pervade")
     if ran.status == 0 and changed_weights(data, spoilt):
-        case.fail("undetected change", f"`{command}` took a model whose weights were changed")
+        case.fail("undetected change", f"`{command}` accepted a model whose weights were changed")
 
 
 def changed_weights(before, after):
@@ -99,7 +99,7 @@ def flipped_bit(case):
 
 @family(6)
 def forged_model(case):
-    """A model whose header was rewritten: other shapes, other settings, escapes in its words."""
+    """A model whose header was rewritten: other shapes, other settings, control characters in its text."""
     case.put("m.pervade", forged(case.rng, case.rng.choice([case.lab.named, case.lab.plain, case.lab.picture])))
     use_model(case, COMMANDS[case.index % len(COMMANDS)], "m.pervade")
 
@@ -134,7 +134,7 @@ def check_resumed(case, ran, data):
 
 @family(3)
 def damaged_checkpoint(case):
-    """A checkpoint with any changed byte is refused and stays, or goes on to the same model."""
+    """A checkpoint with any changed byte is refused and kept, or leads to the same model."""
     resume(case, damage.spoil(case.rng, case.rng.choice(case.lab.checkpoints)))
 
 

@@ -1,4 +1,4 @@
-"""Where outputs go: onto inputs by any name, into places that cannot hold them, over files that mean something."""
+"""Output paths: inputs by any name, paths that cannot be written, existing files of other kinds."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ ALIASES = ["same", "dot", "absolute", "up", "symlink", "hard link", "through a l
 
 
 def alias(case, name, how, suffix):
-    """Another path to the file `name`, which may need the ending `suffix`."""
+    """Another path to the file `name`, which may need the suffix `suffix`."""
     source = case.path(name)
     link = "alias" + suffix
     match how:
@@ -42,7 +42,7 @@ def alias(case, name, how, suffix):
 
 
 def writing(case):
-    """All (words, output flag, inputs) by which a command could overwrite one of its inputs."""
+    """All (arguments, output flag, inputs) by which a command could overwrite one of its inputs."""
     lab = case.lab
     case.put("t.csv", lab.files["t.csv"])
     case.put("t.npy", lab.files["t.npy"])
@@ -68,7 +68,7 @@ def writing(case):
 
 @family(8)
 def output_is_input(case):
-    """An output that is an input, by whatever name, is refused and the input stays."""
+    """An output that is an input, by whatever name, is refused and the input is kept."""
     table = writing(case)
     words, flag, name, suffix = table[case.index // len(ALIASES) % len(table)]
     out = alias(case, name, ALIASES[case.index % len(ALIASES)], suffix)
@@ -113,7 +113,7 @@ def output_in_input_folder(case):
 
 
 def one_writer(case, out, suffix):
-    """Words of a command that writes `out`; with its small inputs."""
+    """Arguments of a command that writes `out`, with its small inputs."""
     lab = case.lab
     case.put("in/t.csv", lab.files["t.csv"])
     case.put("in/m.pervade", lab.picture if suffix == ".png" else lab.named)
@@ -141,10 +141,10 @@ def odd_output(case):
     """Devices, folders, missing and read-only folders, names with control characters, long names, loops of links."""
     rng, suffix = case.rng, KINDS[case.index % len(KINDS)]
     odd = rng.choice(damage.NAMES)
-    places = ["/dev/full", "/dev/null", "folder", "missing/x" + suffix, "", ".", "..", "folder/", "x" * 300 + suffix, "d/" * 2100 + "x" + suffix,
+    outputs = ["/dev/full", "/dev/null", "folder", "missing/x" + suffix, "", ".", "..", "folder/", "x" * 300 + suffix, "d/" * 2100 + "x" + suffix,
               "loop" + suffix, "dangling" + suffix, "in/t.csv/x" + suffix, "/proc/self/x" + suffix, os.fsencode("./") + odd + suffix.encode(), "-" + suffix, "folder" + suffix,
               "link" + suffix]
-    out = places[case.index // len(KINDS) % len(places)]
+    out = outputs[case.index // len(KINDS) % len(outputs)]
     words = one_writer(case, out, suffix)
     for folder in ("folder", "folder" + suffix):
         case.path(folder).mkdir()
@@ -161,7 +161,7 @@ def odd_output(case):
         outs.append(out)
     words += rng.choice([[], [], ["--json"], ["--force"], ["--quiet"]])
     ran = case.run(*words, outputs=outs, keeps=keeps)
-    # A log that cannot be written is a warning: the model counts.
+    # A log that cannot be written is only a warning if the model is written.
     refused = out in ("folder", "missing/x" + suffix, "", "loop" + suffix) or (out == "/dev/full" and suffix != ".jsonl")
     if refused and ran.status != 2:
         case.fail("status", f"exit {ran.status} for the output {out!r}")
@@ -169,7 +169,7 @@ def odd_output(case):
 
 @family(2)
 def kept_file(case):
-    """A file of another kind stays; with --force it is replaced; a file of the same kind is replaced and keeps its mode."""
+    """A file of another kind is kept; with --force it is replaced; a file of the same kind is replaced and keeps its mode."""
     rng, suffix = case.rng, [".pervade", ".json", ".png", ".npy", ".parquet", ".csv"][case.index % 6]
     out, precious = "old" + suffix, b"precious\0" + rng.randbytes(50)
     words = one_writer(case, out, suffix)
@@ -217,7 +217,7 @@ def foreign_link(case):
 
 @family(1)
 def read_only(case):
-    """A user without the right to write: one error, nothing left, inputs as they were."""
+    """A user without write permission: one error, no files left, inputs unchanged."""
     if not case.lab.root:
         case.skipped = "needs root, to run as another user"
         return

@@ -1,4 +1,4 @@
-"""Standard streams that cannot take what is written, and limits on memory."""
+"""Standard streams that cannot be written to, and limits on memory."""
 
 from . import family
 from .flags import ALL_COMMANDS, words_of
@@ -27,7 +27,7 @@ def full_streams(case):
 
 
 def needs(case):
-    """Commands that ask for far more memory than the limit of 1 GB or less gives."""
+    """Commands that need far more memory than the limit of 1 GB or less."""
     lab, rng = case.lab, case.rng
     case.put("t.csv", lab.files["t.csv"])
     fit = ["fit", "t.csv", "-k", "3", "--pretrain-epochs", "1", "--epochs", "1", *CPU, "-o", "out.pervade"]
@@ -53,7 +53,7 @@ def needs(case):
 
 @family(1)
 def memory(case):
-    """More memory than the limit gives: refused before it is asked for."""
+    """More memory than the limit allows: refused before it is allocated."""
     made = list(needs(case))
     words = made[case.index % len(made)]
     refused = words[0] == "bench" or (words[:2] == ["fit", "t.csv"] and "60000" not in words) or "18446744073709551615" in words

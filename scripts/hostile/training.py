@@ -1,4 +1,4 @@
-"""Training that is stopped, killed, runs out of disk, or loses its data on the way: nothing is lost."""
+"""Training that is stopped, killed, runs out of disk space, or loses its data: nothing is lost."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ def fit(case, *extra, made=(), **options):
     return case.run("fit", "long.npy", *LONG, *extra, outputs=[MODEL, *made], **options)
 
 
-def go_on(case, *extra, out=MODEL):
-    """Resumes, to the bytes of an uninterrupted run; a run that never came to a checkpoint is started again."""
+def resume_run(case, *extra, out=MODEL):
+    """Resumes, to the bytes of an uninterrupted run; a run without a checkpoint is started again."""
     resume = ["--resume"] if case.path(FOLDER).exists() else []
     ran = case.run("fit", "long.npy", *LONG, *resume, "-o", out, *extra, outputs=[MODEL, out], keeps=[FOLDER, out + ".checkpoint"])
     if ran.status != 0:
-        case.fail("resume", f"cannot go on: exit {ran.status}, {ran.stderr[-300:]!r}")
+        case.fail("resume", f"cannot resume: exit {ran.status}, {ran.stderr[-300:]!r}")
     elif case.path(out).read_bytes() != case.lab.long_model:
         case.fail("other model", "resumed to another model than that of an uninterrupted run")
 
@@ -46,9 +46,9 @@ def stopped(case):
         if ran.status == 0:
             break
     if case.path(FOLDER).exists() or not case.path(MODEL).exists():
-        go_on(case)
+        resume_run(case)
     elif case.path(MODEL).read_bytes() != case.lab.long_model:
-        case.fail("other model", "a run that was stopped too late to stop wrote another model")
+        case.fail("other model", "a run that finished before it could stop wrote another model")
     left = [p.name for p in case.dir.iterdir() if p.name not in ("long.npy", MODEL)]
     if left and not killed:
         case.fail("leftover", f"after the resumed run: {left}")
@@ -56,13 +56,13 @@ def stopped(case):
 
 @family(1)
 def file_size_limit(case):
-    """RLIMIT_FSIZE: an error, not SIGXFSZ; the last checkpoint stays and a later run goes on from it."""
+    """RLIMIT_FSIZE: an error, not SIGXFSZ; the last checkpoint is kept and a later run continues from it."""
     rng = case.rng
     fit(case, "-o", MODEL, *rng.choice([[], ["--log", "log.jsonl"], ["--record", "record.json"]]), fsize=rng.choice([0, 100, 1000, 3000, 6000, 20000, 40000]),
         made=["log.jsonl", "record.json"], keeps=[FOLDER])
     for name in ("log.jsonl", "record.json"):
         case.path(name).unlink(missing_ok=True)
-    go_on(case)
+    resume_run(case)
 
 
 @family(1)
@@ -119,7 +119,7 @@ def vanishing_folder(case):
         if not (case.path(FOLDER) / CHECKPOINT).exists():
             case.fail("checkpoint lost", "the output's folder vanished, and the checkpoint is gone")
         else:
-            go_on(case, "--checkpoint", FOLDER)
+            resume_run(case, "--checkpoint", FOLDER)
 
 
 @family(0.7)

@@ -12,7 +12,7 @@ STEPS, P = 7, 96
 GROUPS = [(slice(0, 50), 2e-3), (slice(64, 96), 1e-2)]  # 50..64 stays as it is
 rng = np.random.default_rng(8)
 start = rng.normal(size=P).astype(np.float32)
-# Gradients of every size: those near the root of epsilon are where epsilon's place in the formula shows.
+# Gradients of every size: those near the root of epsilon depend most on where epsilon is added.
 gradients = (rng.normal(size=(STEPS, P)) * 10.0 ** rng.uniform(-6, 1, size=P)).astype(np.float32)
 
 

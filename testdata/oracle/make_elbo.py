@@ -1,5 +1,5 @@
-"""Writes elbo.safetensors and pretrain.safetensors: terms and gradients of the ELBO and of the auto-encoder's
-loss, by PyTorch's automatic differentiation in double precision.
+"""Writes elbo.safetensors, pretrain.safetensors and conv.safetensors: terms and gradients of the ELBO and of the
+auto-encoder's loss, the last for a convolutional network, by PyTorch's automatic differentiation in double precision.
 
 Each case holds the inputs (x, every parameter by its name) and what is expected: the four terms in nats per
 row, and the gradient of the loss for every parameter. Needs numpy, torch, safetensors. Run it in this folder.
@@ -106,11 +106,11 @@ def layer_loss(p, x, likelihood, i):
     """Layer i and its mirror, as stacked pretraining sees it in its first step: dropout, the rest held still."""
     phase, n = i, len(HIDDEN)
     order = Key(SEED, PRETRAIN_ORDER, 0)
-    x = x[[order.permute(place, B, phase << 32) for place in range(B)]]
+    x = x[[order.permute(row, B, phase << 32) for row in range(B)]]
     key, step = Key(SEED, DROPOUT, 0), (phase << 32 | 1) << 1
 
     def drop(v, what):
-        kept = [key.kept(step | what, place, v.shape[1], DROPOUT_RATE) for place in range(B)]
+        kept = [key.kept(step | what, row, v.shape[1], DROPOUT_RATE) for row in range(B)]
         return v * torch.tensor(kept, dtype=torch.float64) / (1 - DROPOUT_RATE)
 
     below = x
@@ -160,3 +160,63 @@ for likelihood in ("bernoulli", "gaussian", "gaussian-fixed"):
             loss = -log_likelihood(likelihood, x, decode(p, encode(p, x)[:, :J])).mean()
         write_case(f"{likelihood} {phase}", x, p, loss)
 save_file(tensors, "pretrain.safetensors", {"seed": str(SEED)})
+
+# A convolutional network for images of 7 x 6 pixels and two channels, channels last: two convolutions that halve the
+# image, a fully connected layer, and their mirrors. Odd sides need PyTorch's output padding.
+IMAGE, CHANNELS, WIDTH, SIZE, STRIDE, PADDING = (7, 6, 2), (3, 4), 5, 4, 2, 1
+SIDES = [(7, 6), (3, 3), (1, 1)]
+D = 7 * 6 * 2
+
+
+def conv_parameters():
+    inputs = [IMAGE[2], *CHANNELS]
+    flat = SIDES[-1][0] * SIDES[-1][1] * CHANNELS[-1]
+    shapes = {}
+    for i in range(2):
+        shapes[f"encoder.{i}"] = (SIZE * SIZE * inputs[i], inputs[i + 1])
+    shapes |= {"encoder.2": (flat, WIDTH), "encoder.head": (WIDTH, 2 * J)}
+    shapes |= {"decoder.0": (J, WIDTH), "decoder.1": (WIDTH, flat)}
+    for i, name in ((1, "decoder.2"), (0, "decoder.output")):
+        shapes[name] = (inputs[i + 1], SIZE * SIZE * inputs[i])
+    values = {}
+    for name, (n, m) in shapes.items():
+        values[name + ".weight"], values[name + ".bias"] = rng.normal(size=(n, m)) * 0.4, rng.normal(size=m) * 0.4
+    values |= {"mixture.logits": rng.normal(size=C), "mixture.means": rng.normal(size=(C, J)),
+               "mixture.log_variances": rng.normal(size=(C, J)) * 0.4}
+    leaf = lambda v: torch.tensor(v.astype(np.float32), dtype=torch.float64).requires_grad_()
+    return {name: leaf(value) for name, value in values.items()}
+
+
+def encode(p, x):
+    x = x.reshape(-1, *IMAGE).permute(0, 3, 1, 2)
+    for i in range(2):
+        weight = p[f"encoder.{i}.weight"].reshape(SIZE, SIZE, x.shape[1], -1).permute(3, 2, 0, 1)
+        x = torch.relu(torch.nn.functional.conv2d(x, weight, p[f"encoder.{i}.bias"], STRIDE, PADDING))
+    x = x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)
+    return affine(p, "encoder.head", torch.relu(affine(p, "encoder.2", x)))
+
+
+def decode(p, z):
+    z = torch.relu(affine(p, "decoder.1", torch.relu(affine(p, "decoder.0", z))))
+    z = z.reshape(-1, *SIDES[-1], CHANNELS[-1]).permute(0, 3, 1, 2)
+    for i, name in ((1, "decoder.2"), (0, "decoder.output")):
+        channels = [IMAGE[2], *CHANNELS][i]
+        # What the formula for the output's side leaves open: (n - 1) stride - 2 padding + size.
+        open_ = [want - ((have - 1) * STRIDE - 2 * PADDING + SIZE) for want, have in zip(SIDES[i], SIDES[i + 1])]
+        window = lambda w: w.reshape(-1, SIZE, SIZE, channels).permute(0, 3, 1, 2)
+        double = lambda v, w: torch.nn.functional.conv_transpose2d(v, window(w), None, STRIDE, PADDING, open_)
+        # One bias per number of the window, added before windows that overlap are summed.
+        z = double(z, p[name + ".weight"]) + double(torch.ones_like(z[:, :1]), p[name + ".bias"])
+        z = torch.relu(z) if i > 0 else z
+    return z.permute(0, 2, 3, 1).reshape(z.shape[0], -1)
+
+
+tensors = {}
+for likelihood in ("bernoulli", "gaussian-fixed"):
+    for gamma in ("exact", "sampled"):
+        case = f"{likelihood} {gamma} 2"
+        x, p = rows(likelihood), conv_parameters()
+        terms = elbo_terms(p, x, likelihood, gamma, 2)
+        tensors[f"{case}/terms"] = terms.detach().numpy()
+        write_case(case, x, p, -terms.sum())
+save_file(tensors, "conv.safetensors", {"seed": str(SEED), "step": str(STEP)})

@@ -170,7 +170,7 @@ def stl10():
     at = [(0, 0, 0, 0), (0, 0, 1, 0), (0, 1, 0, 0), (0, 0, 0, 1), (2, 95, 3, 2), (4, 17, 80, 1)]
     expected = {
         "crc32": zlib.crc32(np.ascontiguousarray(pictures).tobytes()),
-        "pixels": [[*place, int(pictures[place])] for place in at],
+        "pixels": [[*index, int(pictures[index])] for index in at],
     }
     write("stl10.json", json.dumps(expected) + "\n")
 

@@ -95,7 +95,7 @@ B, K, J, D, SPREAD, STEP = 6, 4, 3, 7, 0.5, 5
 components = single(rng.normal(size=(K * B, 2 * J))).requires_grad_()
 sticks = single(rng.normal(size=(B, 2 * K))).requires_grad_()
 x, layer = single(rng.random((B, D))), single(rng.normal(size=(J, D)))
-eps = torch.tensor([key.normals(STEP, place, J) for place in range(K * B)], dtype=torch.float64)
+eps = torch.tensor([key.normals(STEP, row, J) for row in range(K * B)], dtype=torch.float64)
 mean, log_variance = components.chunk(2, dim=1)
 z = mean + torch.exp(0.5 * log_variance) * eps
 logits = z @ layer

@@ -30,7 +30,7 @@ class Key:
         return philox([a & WORD, a >> 32, b, c], self.words)
 
     def permute(self, i, n, number):
-        """Where place i of 0..n goes in the shuffle of that number: a Feistel network over the next even power
+        """The position of item i of 0..n in shuffle `number`: a Feistel network over the next even power
         of two, walked until it lands below n."""
         half = ((max(n, 2) - 1).bit_length() + 1) // 2
         mask = (1 << half) - 1
@@ -42,19 +42,19 @@ class Key:
             if i < n:
                 return i
 
-    def normals(self, step, place, count):
-        """Standard normal numbers for one latent: two a pair of words."""
+    def normals(self, step, row, count):
+        """Standard normal numbers for one latent: two per pair of words."""
         out = []
         for quad in range((count + 3) // 4):
-            w = self.draw(step, place, quad)
+            w = self.draw(step, row, quad)
             for a, b in (w[:2], w[2:]):
                 radius, angle = sqrt(-2 * log(((a >> 8) + 1) / 2**24)), 2 * pi * b / 2**32
                 out += [radius * cos(angle), radius * sin(angle)]
         return out[:count]
 
-    def kept(self, step, place, count, rate):
+    def kept(self, step, row, count, rate):
         """1 where dropout keeps a number, else 0."""
-        words = [w for quad in range((count + 3) // 4) for w in self.draw(step, place, quad)]
+        words = [w for quad in range((count + 3) // 4) for w in self.draw(step, row, quad)]
         return [float(w >= int(rate * 2**32)) for w in words[:count]]
 
 

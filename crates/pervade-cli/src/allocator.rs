@@ -1,18 +1,18 @@
-//! An allocator that lets a program end in order when the system has no memory left.
+//! An allocator that lets a program exit in order when memory runs out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator with a last word: where it has nothing left, `refused` is called with the bytes that were
-/// asked for instead of the abort that Rust would end in.
+/// The system allocator with an out-of-memory hook: if it has nothing left, `refused` is called with the number of
+/// bytes requested, instead of Rust's abort.
 ///
-/// For the global allocator of a program; a library must not choose one. `refused` must not allocate.
+/// For the global allocator of a program; a library must not set one. `refused` must not allocate.
 #[derive(Debug, Clone, Copy)]
-pub struct LastWord {
+pub struct ReportingAllocator {
     refused: fn(usize) -> !,
 }
 
-impl LastWord {
-    /// Calls `refused` when there is no memory left.
+impl ReportingAllocator {
+    /// Calls `refused` when no memory is left.
     pub const fn new(refused: fn(usize) -> !) -> Self {
         Self { refused }
     }
@@ -22,11 +22,11 @@ impl LastWord {
     }
 }
 
-// SAFETY: every request goes to the system's allocator as it came, and what that gives is handed on; a null pointer is
-// never returned, which is stricter than the contract asks for. `refused` does not return, so nothing unwinds.
-unsafe impl GlobalAlloc for LastWord {
+// SAFETY: every request is forwarded unchanged to the system allocator and its result returned; a null pointer is never
+// returned, which is stricter than the contract requires. `refused` does not return, so nothing unwinds.
+unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
+        // SAFETY: the caller upholds the contract of `alloc`, which is that of the system allocator.
         self.check(unsafe { System.alloc(layout) }, layout.size())
     }
 
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for LastWord {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: `memory` came from the system's allocator with this layout, because all requests go there.
+        // SAFETY: `memory` came from the system allocator with this layout, because all requests go there.
         self.check(unsafe { System.realloc(memory, layout, new_size) }, new_size)
     }
 
@@ -46,13 +46,13 @@ unsafe impl GlobalAlloc for LastWord {
     }
 }
 
-/// Bounds the address space that the C library reserves for allocations of threads: 64 MiB at a time for each of up to
-/// eight times as many arenas as there are cores, which a limited address space does not have.
+/// Bounds the address space that the C library reserves for the allocations of threads: 64 MiB at a time for each of up
+/// to eight arenas per core, too much for a limited address space.
 ///
-/// For a program to call before it starts threads.
+/// A program should call this before it starts threads.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn limit_arenas() {
-    // SAFETY: sets a parameter of the allocator; it is refused or takes effect, and no memory is touched.
+    // SAFETY: sets a parameter of the allocator; it is rejected or takes effect, and no memory is touched.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 

@@ -1,4 +1,4 @@
-//! The command line: commands, the flags that all share, and how data are named.
+//! The command line: commands, shared flags, and how data are specified.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ pub(crate) struct Common {
     /// Print one JSON object on stdout
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
-    /// Say nothing on stderr but errors
+    /// Print nothing on stderr but errors
     #[arg(long, short, global = true, help_heading = EVERYWHERE)]
     pub(crate) quiet: bool,
     /// Overwrite an output file even if it exists and is of another kind
@@ -68,30 +68,30 @@ pub(crate) struct Common {
     /// Threads to use; the result does not depend on it [default: all cores]
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
-    /// Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0
+    /// Device to compute on: auto, cpu, cuda, or cuda:N for the N-th device from 0
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DEVICE")]
     #[arg(default_value = "auto")]
     device: String,
-    /// How CUDA rounds the factors of matrix products: tf32 is faster and coarser
+    /// Rounding of the factors of matrix products on CUDA: tf32 is faster and less precise
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "P")]
     #[arg(default_value = "fp32", value_parser = ["fp32", "tf32"])]
     precision: String,
 }
 
-/// More threads than this are a typing error.
-const MOST_THREADS: usize = 4096;
+/// A larger number of threads is a typing error.
+const MAX_THREADS: usize = 4096;
 
 impl Common {
-    /// The number of threads asked for, or that the machine has.
+    /// The requested number of threads, by default all cores.
     pub(crate) fn threads(&self) -> Result<usize> {
         match self.threads {
             None => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
-            Some(n) if (1..=MOST_THREADS).contains(&n) => Ok(n),
-            Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MOST_THREADS}"))),
+            Some(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
+            Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MAX_THREADS}"))),
         }
     }
 
-    /// The device asked for.
+    /// The requested device.
     pub(crate) fn open_device(&self, console: &Console) -> Result<AnyDevice> {
         let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
         let kernels = cache_folder().map(KernelFolder::new);
@@ -104,38 +104,38 @@ impl Common {
     }
 }
 
-/// How the rows, and the labels beside them, are read.
+/// How rows and their labels are read.
 #[derive(Args, Clone, Default)]
 pub(crate) struct ReadArgs {
-    /// Known labels: a file, `column:NAME`, `column:last`, or an array such as `y`. They score; they
-    /// never train. A column named here is no part of the data
+    /// Known labels: a file, `column:NAME`, `column:last`, or an array such as `y`. Used for scoring, never for
+    /// training. A column named here is not part of the data
     #[arg(long, value_name = "L")]
     pub(crate) labels: Option<String>,
     /// Which array of an .npz or .mat file is the table
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
-    /// The rows are pictures: HEIGHTxWIDTH, or HEIGHTxWIDTHx3 for colour
+    /// The rows are images: HEIGHTxWIDTH, or HEIGHTxWIDTHx3 for colour
     #[arg(long, value_name = "HxW")]
     image: Option<String>,
 }
 
 impl ReadArgs {
-    /// As if typed.
+    /// Arguments as if typed.
     pub(crate) fn new(labels: Option<String>, image: Option<String>) -> Self {
         Self { labels, array: None, image }
     }
 
-    /// The file of labels, where they have one of their own.
+    /// The label file, if the labels are not part of the data.
     pub(crate) fn label_file(&self) -> Option<PathBuf> {
         match self.labels.as_deref()?.parse() {
             Ok(LabelSource::File(path)) => Some(path),
-            // It is read if the data offer nothing of that name.
+            // It is read if the data offer no labels of that name.
             Ok(LabelSource::Named(name)) => Some(PathBuf::from(name)).filter(|path| path.is_file()),
             _ => None,
         }
     }
 
-    /// The data as they must be typed again for another command.
+    /// The data arguments as typed, for the command line of another command.
     pub(crate) fn typed(&self, path: &Path) -> String {
         let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));
         let labels = column.map_or(String::new(), |labels| format!(" --labels {labels}"));
@@ -197,7 +197,7 @@ pub(crate) struct ModelAndData {
 }
 
 impl ModelAndData {
-    /// Everything that is read.
+    /// All input files.
     pub(crate) fn files(&self, common: &Common) -> Files {
         Files::new(common.force)
             .input("MODEL", &self.model)
@@ -206,7 +206,7 @@ impl ModelAndData {
     }
 }
 
-/// The whole command line; `fit`'s flags state the defaults of the recipes, `compare` lists its methods.
+/// The whole command line; the help of `fit` states the defaults of the recipes, `compare` lists its methods.
 pub(crate) fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("fit", settings::state_defaults)

@@ -1,8 +1,8 @@
-//! Where what a machine has to make only once is kept.
+//! The cache folder.
 
 use std::path::PathBuf;
 
-/// `$XDG_CACHE_HOME/pervade`, else `~/.cache/pervade` (on Windows below `%LOCALAPPDATA%`); nowhere if none of them is
+/// `$XDG_CACHE_HOME/pervade`, else `~/.cache/pervade` (on Windows below `%LOCALAPPDATA%`); `None` if none of them is
 /// known.
 pub fn cache_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,4 +1,4 @@
-//! Talk goes to stderr, data to stdout; nothing here can panic on a closed pipe.
+//! Console output: messages go to stderr, data to stdout; a closed pipe never causes a panic.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::Common;
 use crate::{interrupt, out_of_memory};
 
-/// Where a command speaks.
+/// The output of a command.
 pub(crate) struct Console {
     /// One JSON object on stdout is wanted.
     pub(crate) json: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// As the flags say.
+    /// Configured by the flags.
     pub(crate) fn new(common: &Common) -> Self {
         if common.json {
             out_of_memory::in_json();
@@ -27,26 +27,26 @@ impl Console {
         Self { json: common.json, quiet: common.quiet }
     }
 
-    /// Talk, unless told to be quiet.
+    /// Prints a message, unless quiet.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
             Self::always(text);
         }
     }
 
-    /// Talk that even a quiet run shows.
+    /// Prints a message even if quiet.
     pub(crate) fn always(text: &str) {
         let _ = writeln!(io::stderr().lock(), "{}", printable(text));
     }
 
-    /// Whether stderr is a terminal that wants moving bars.
+    /// Whether stderr is a terminal that can show progress bars.
     pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// The error and what to do about it; on stdout too where JSON is expected there.
+    /// Prints the error and its hint; also on stdout if JSON is expected there.
     pub(crate) fn error(&self, error: &Error) {
-        // The library's advice to resume holds only where a checkpoint was written.
+        // The library's hint to resume holds only if a checkpoint was written.
         let moot = matches!(error, Error::Interrupted { .. }) && !interrupt::resumable();
         let hint = error.hint().filter(|_| !moot).and_then(|hint| typed(&hint));
         Self::always(&format!("error: {error}"));
@@ -57,7 +57,7 @@ impl Console {
         }
     }
 
-    /// The result: the JSON object if asked for, else the text (none where it is talk already).
+    /// Prints the result: the JSON object if asked for, otherwise the text, if any.
     pub(crate) fn result(&self, value: &impl Serialize, text: &str) -> Result<()> {
         if !self.json {
             return if text.is_empty() {
@@ -72,7 +72,7 @@ impl Console {
         })
     }
 
-    /// Data on stdout.
+    /// Writes data to stdout.
     pub(crate) fn data(write: impl FnOnce(&mut io::BufWriter<io::Stdout>) -> io::Result<()>) -> Result<()> {
         let mut out = io::BufWriter::new(io::stdout());
         write(&mut out)
@@ -81,7 +81,7 @@ impl Console {
     }
 }
 
-/// Advice with settings and commands as they are typed in a shell.
+/// A hint with settings and commands as they are typed in a shell.
 fn typed(hint: &Hint) -> Option<String> {
     hint.worded(|term| match term {
         Term::Setting { name, value } => {
@@ -93,8 +93,8 @@ fn typed(hint: &Hint) -> Option<String> {
     })
 }
 
-/// The text with control characters written out: names in files and on the command line must not move the cursor,
-/// change colours, or make text read backwards.
+/// Escapes control characters: names in files and on the command line must not move the cursor, change colours, or
+/// reverse the text.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_typed_as_flags() {
+    fn hints_name_flags_as_typed() {
         let hint = Hint::new("lower ").setting("graph_rows").also("use ").setting_to("prepare", "unit");
         let hint = hint.also("see ").command("score");
         assert_eq!(typed(&hint).unwrap(), "lower `--graph-rows`; use `--prepare unit`; see `pervade score`");
     }
 
     #[test]
-    fn control_characters_are_written_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(
             printable("a\u{1b}[31mb\r\u{9b}\u{7}\u{202e}x"),
             "a\\u{1b}[31mb\\u{d}\\u{9b}\\u{7}\\u{202e}x"

@@ -1,5 +1,5 @@
-//! All files of a command in one place, before any work: no output is an input, no two outputs are the same file, nothing
-//! of another kind is overwritten, and no other run is writing the same files.
+//! Checks all files of a command before any work: no output is an input, no two outputs are the same file, no file of
+//! another kind is overwritten, and no other run is writing the same files.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use pervade::{Error, Result};
 
 use crate::console::Console;
 
-/// What a file holds, as far as its first bytes tell.
+/// The kind of a file, as far as its first bytes tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A fitted model.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Checkpoint,
     /// A table of results.
     Table(OutputFormat),
-    /// Pixels.
+    /// An image.
     Png,
     /// One JSON object, or one per line.
     Json,
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of table that the ending of `path` asks for.
+    /// The kind of table for the extension of `path`.
     pub(crate) fn table(path: &Path) -> Result<Self> {
         OutputFormat::of(path).map(Kind::Table)
     }
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Whether a file that begins with these bytes is of this kind.
+    /// Whether a file that starts with these bytes is of this kind.
     fn begins(self, head: &[u8]) -> bool {
         let holds = |word: &[u8]| head.windows(word.len()).any(|bytes| bytes == word);
         match self {
@@ -62,10 +62,10 @@ impl Kind {
     }
 }
 
-/// Bytes of an existing file that are looked at.
+/// Bytes of an existing file that are inspected.
 const HEAD: u64 = 1 << 12;
-/// How often the folder of a checkpoint is made again after another run has removed it.
-const MOST_TRIES: usize = 100;
+/// How often the folder of a checkpoint is created again after another run has removed it.
+const MAX_TRIES: usize = 100;
 
 /// A file as the user named it.
 struct Named {
@@ -84,18 +84,18 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// No files yet; `force` allows overwriting files of another kind.
+    /// Starts without files; `force` allows overwriting files of another kind.
     pub(crate) fn new(force: bool) -> Self {
         Self { force, ..Self::default() }
     }
 
-    /// A file or folder that is read.
+    /// Adds a file or folder that is read.
     pub(crate) fn input(mut self, argument: &'static str, path: &Path) -> Self {
         self.inputs.push(Named { argument, path: path.to_path_buf() });
         self
     }
 
-    /// A file that may be read.
+    /// Adds a file that is read, if any.
     pub(crate) fn maybe_input(self, argument: &'static str, path: Option<&Path>) -> Self {
         match path {
             Some(path) => self.input(argument, path),
@@ -103,13 +103,13 @@ impl Files {
         }
     }
 
-    /// A file that is written.
+    /// Adds a file that is written.
     pub(crate) fn output(mut self, argument: &'static str, path: &Path, kind: Kind) -> Self {
         self.outputs.push((Named { argument, path: path.to_path_buf() }, kind));
         self
     }
 
-    /// A file that may be written.
+    /// Adds a file that is written, if any.
     pub(crate) fn maybe_output(self, argument: &'static str, path: Option<&Path>, kind: Kind) -> Self {
         match path {
             Some(path) => self.output(argument, path, kind),
@@ -117,13 +117,13 @@ impl Files {
         }
     }
 
-    /// A folder in which many files are written.
+    /// Adds a folder in which many files are written.
     pub(crate) fn folder(mut self, path: &Path) -> Self {
         self.folders.push(path.to_path_buf());
         self
     }
 
-    /// Checks everything and takes the locks, which are held as long as the answer lives. Call it before any work.
+    /// Checks everything and takes the locks, which are held until the result is dropped. Call it before any work.
     pub(crate) fn claim(self, console: &Console) -> Result<Claim> {
         self.refuse_same_files()?;
         let mut claim = Claim::default();
@@ -136,7 +136,7 @@ impl Files {
                 claim.locks.extend(Lock::take(&output.path, &holder())?);
             }
         }
-        // Last, because a run that is refused removes the folder that it made, which another run may have found there.
+        // Last, because a rejected run removes the folder that it created, which another run may have found.
         for (output, _) in checkpoints {
             self.claim_checkpoint(output, &mut claim, console)?;
         }
@@ -146,9 +146,9 @@ impl Files {
         Ok(claim)
     }
 
-    /// The folder of a checkpoint may be removed by the run that made it until the lock lies in it.
+    /// Until it holds the lock, the folder of a checkpoint may be removed by the run that created it.
     fn claim_checkpoint(&self, output: &Named, claim: &mut Claim, console: &Console) -> Result<()> {
-        let mut tries_left = MOST_TRIES;
+        let mut tries_left = MAX_TRIES;
         loop {
             if let Some(folder) = output.path.parent() {
                 claim.make_folder(folder)?;
@@ -171,8 +171,8 @@ impl Files {
     }
 
     fn refuse_same_files(&self) -> Result<()> {
-        for (place, (output, kind)) in self.outputs.iter().enumerate() {
-            let others = self.outputs[..place].iter().map(|(other, _)| other);
+        for (index, (output, kind)) in self.outputs.iter().enumerate() {
+            let others = self.outputs[..index].iter().map(|(other, _)| other);
             for other in self.inputs.iter().chain(others) {
                 let folder = output.path.parent().filter(|_| *kind == Kind::Checkpoint);
                 if is_same(&output.path, &other.path)
@@ -182,7 +182,7 @@ impl Files {
                 }
             }
         }
-        // `assign MODEL DATA >> DATA`: the shell has opened it already, but nothing is written to it yet.
+        // `assign MODEL DATA >> DATA`: the shell has already opened it, but nothing is written to it yet.
         let stdout = Path::new("/dev/stdout");
         match self.inputs.iter().find(|input| stdout.is_file() && is_same(stdout, &input.path)) {
             Some(input) => {
@@ -192,7 +192,7 @@ impl Files {
         }
     }
 
-    /// Refuses to overwrite what is of another kind; says what will be replaced.
+    /// Returns an error if a file of another kind would be overwritten; prints what will be replaced.
     fn check_kind(&self, output: &Named, kind: Kind, console: &Console) -> Result<()> {
         let path = &output.path;
         if !path.is_file() || is_stream(path) {
@@ -203,7 +203,7 @@ impl Files {
             .and_then(|file| file.take(HEAD).read_to_end(&mut head))
             .map_err(|e| Error::io("read", path, e))?;
         if !head.is_empty() && !kind.begins(&head) {
-            // What lies in a folder of data is data: not even `--force` overwrites it.
+            // Files in a folder of data are data: not even `--force` overwrites them.
             if let Some(input) = self.inputs.iter().find(|input| lies_in(path, &input.path)) {
                 return Err(output.same_as(input));
             }
@@ -224,12 +224,12 @@ impl Files {
 #[derive(Default)]
 pub(crate) struct Claim {
     locks: Vec<Lock>,
-    /// Folders of checkpoints, which go when they are empty.
+    /// Folders of checkpoints, removed if they are empty.
     folders: Vec<PathBuf>,
 }
 
 impl Claim {
-    /// Makes the folder of a checkpoint, which goes again if nothing was put into it.
+    /// Creates the folder of a checkpoint, which is removed again if it stays empty.
     fn make_folder(&mut self, folder: &Path) -> Result<()> {
         let real = resolve(folder).map_err(|e| Error::io("create", folder, e))?;
         fs::create_dir_all(real).map_err(|e| Error::io("create", folder, e))?;
@@ -247,7 +247,7 @@ impl Drop for Claim {
     }
 }
 
-/// Which run this is, for another one that wants the same files.
+/// A description of this run for others that want the same files.
 fn holder() -> String {
     let command: Vec<String> =
         std::env::args_os().skip(1).take(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -261,16 +261,16 @@ fn is_stream(path: &Path) -> bool {
 }
 
 impl Named {
-    /// Says that this output is, or lies in, that input or other output.
+    /// The error that this output is, or lies in, that input or other output.
     fn same_as(&self, other: &Named) -> Error {
         let relation = if other.path.is_dir() { "lies in" } else { "is the same file as" };
         let must = format!("which {relation} {} ({})", other.argument, other.path.display());
         Error::setting(self.argument.trim_start_matches('-'), self.path.display(), must)
-            .with_hint("nothing was changed; give the output a name of its own")
+            .with_hint("nothing was changed; give the output another name")
     }
 }
 
-/// Whether two paths lead to the same file or folder, by identity where both exist, else by where they lead.
+/// Whether two paths refer to the same file or folder: by identity if both exist, otherwise by resolved path.
 fn is_same(one: &Path, other: &Path) -> bool {
     if is_stream(one) || is_stream(other) {
         return false;
@@ -301,10 +301,10 @@ fn identity(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// The path without links, for a file that does not exist yet.
+/// The resolved path of a file that does not exist yet.
 fn real_path(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(resolve(path).ok()?).ok()?;
-    // Without links, `..` is the folder above.
+    // Without links, `..` is the parent folder.
     Some(path.components().fold(PathBuf::new(), |mut real, part| {
         match part {
             Component::ParentDir => drop(real.pop()),

@@ -1,5 +1,5 @@
 //! Signals: the first asks training to stop where it can be resumed, the second ends the process. Commands that do not
-//! train end at once, and leave no unfinished file.
+//! train exit at once, and leave no unfinished file.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// The signal that was received; zero for none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// Whether something asks, several times a second, whether to stop.
+/// Whether some code polls for a stop several times a second.
 static POLLED: AtomicBool = AtomicBool::new(false);
-/// Whether it has heard of the signal.
+/// Whether that code has seen the signal.
 static HEARD: AtomicBool = AtomicBool::new(false);
 static RESUMABLE: AtomicBool = AtomicBool::new(false);
 
-/// What does not hear of a signal within this time is ended.
+/// Work that does not react to a signal within this time is ended.
 const PATIENCE: Duration = Duration::from_millis(1800);
 
 /// Ctrl-C.
 const SIGINT: i32 = 2;
 
-/// Handles signals from now on: called once, before anything else. Where the system refuses, they end the process as
+/// Installs the signal handlers: called once, before anything else. If the system refuses, signals end the process as
 /// usual.
 pub(crate) fn install() {
     // A library user, such as Python, may run several commands in one process.
@@ -37,9 +37,9 @@ pub(crate) fn install() {
 #[cfg(unix)]
 fn listen_to_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    // A file that grows beyond its limit is then an error of the write, like a full disk.
+    // A file that exceeds its size limit then fails to be written, like on a full disk.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    // What `nohup`, or a shell that starts something in the background, ignores on purpose stays ignored.
+    // Signals that `nohup`, or a shell for background jobs, ignores on purpose stay ignored.
     let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     let thread = std::thread::Builder::new().name("signals".to_string()).stack_size(1 << 18);
@@ -60,14 +60,14 @@ fn is_ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-/// Runs in a thread of its own, not in a signal handler.
+/// Runs in its own thread, not in a signal handler.
 fn received(signal: i32) {
     if SIGNAL.swap(signal, Ordering::SeqCst) != 0 || !POLLED.load(Ordering::SeqCst) {
         end(signal);
     }
     STOP.store(true, Ordering::SeqCst);
-    // Whoever polls hears of it within moments and then may take the time that saving takes. A single step that takes
-    // longer than people wait is not waited for.
+    // Polling code sees the signal within moments and may then take as long as saving takes. A single step that takes
+    // longer than people wait is aborted.
     std::thread::spawn(move || {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -77,7 +77,7 @@ fn received(signal: i32) {
             std::thread::sleep(Duration::from_millis(20));
         }
         let checkpoint = if resumable() {
-            "; the last checkpoint is whole, and the same command with `--resume` continues from it"
+            "; the last checkpoint is complete, and the same command with `--resume` continues from it"
         } else {
             ""
         };
@@ -91,23 +91,23 @@ fn end(signal: i32) -> ! {
     std::process::exit(i32::from(exit_code(signal)));
 }
 
-/// What shells report for a process that the signal ended.
+/// The exit status that shells report for a process ended by the signal.
 fn exit_code(signal: i32) -> u8 {
     128 + signal as u8
 }
 
-/// From now on [`asked`] is called several times a second, until the guard is dropped.
+/// Declares that [`asked`] is called several times a second until the guard is dropped.
 pub(crate) fn poll() -> Polled {
     POLLED.store(true, Ordering::SeqCst);
     Polled
 }
 
-/// A first signal waits from now on for what is being written, until the guard is dropped.
+/// Makes a first signal wait for pending writes until the guard is dropped.
 pub(crate) fn wait_for_writing() {
     HEARD.store(true, Ordering::SeqCst);
 }
 
-/// While this lives, a first signal only asks.
+/// While this is alive, a first signal only sets a flag.
 pub(crate) struct Polled;
 
 impl Drop for Polled {
@@ -125,7 +125,7 @@ pub(crate) fn asked() -> bool {
     asked
 }
 
-/// Set once a signal asked the command to stop.
+/// The flag that is set once a signal asked the command to stop.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     STOP.clone()
 }
@@ -143,7 +143,7 @@ pub(crate) fn check(stage: &'static str) -> pervade::Result<()> {
     if asked() { Err(pervade::Error::Interrupted { stage, epoch: 0 }) } else { Ok(()) }
 }
 
-/// Notes that there is a checkpoint to resume from.
+/// Records that there is a checkpoint to resume from.
 pub(crate) fn set_resumable() {
     RESUMABLE.store(true, Ordering::SeqCst);
 }

@@ -1,25 +1,25 @@
-//! JSON objects with long arrays of numbers, written as they go: nothing of them is held as text or as values.
+//! JSON objects with long arrays of numbers, serialised as a stream: neither text nor values are held in memory.
 
 use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::Value;
 
-/// An object whose keys are in order.
+/// An object with ordered keys.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
 pub(crate) struct Object<'a> {
     entries: BTreeMap<&'a str, Entry<'a>>,
 }
 
-/// What an object may hold.
+/// A value of an object.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum Entry<'a> {
     Value(Value),
     Whole(&'a [u32]),
     Numbers(Numbers<'a>),
-    Rows(Rows<'a>),
+    Matrix(Matrix<'a>),
 }
 
 impl<'a> Object<'a> {
@@ -28,32 +28,32 @@ impl<'a> Object<'a> {
         Self { entries: values.into_iter().map(|(key, value)| (key, Entry::Value(value))).collect() }
     }
 
-    /// The same with a plain value.
+    /// Adds a plain value.
     pub(crate) fn value(mut self, key: &'a str, value: Value) -> Self {
         self.entries.insert(key, Entry::Value(value));
         self
     }
 
-    /// The same with a list of whole numbers.
+    /// Adds a list of integers.
     pub(crate) fn whole(mut self, key: &'a str, values: &'a [u32]) -> Self {
         self.entries.insert(key, Entry::Whole(values));
         self
     }
 
-    /// The same with a list of numbers.
+    /// Adds a list of numbers.
     pub(crate) fn numbers(mut self, key: &'a str, values: &'a [f32]) -> Self {
         self.entries.insert(key, Entry::Numbers(Numbers(values)));
         self
     }
 
-    /// The same with a list of rows of `n_columns` numbers each.
+    /// Adds a list of rows of `n_columns` numbers each.
     pub(crate) fn rows(mut self, key: &'a str, values: &'a [f32], n_columns: usize) -> Self {
-        self.entries.insert(key, Entry::Rows(Rows { values, n_columns }));
+        self.entries.insert(key, Entry::Matrix(Matrix { values, n_columns }));
         self
     }
 }
 
-/// Numbers as JSON has them: in double precision.
+/// Numbers as JSON stores them: in double precision.
 struct Numbers<'a>(&'a [f32]);
 
 impl Serialize for Numbers<'_> {
@@ -62,12 +62,12 @@ impl Serialize for Numbers<'_> {
     }
 }
 
-struct Rows<'a> {
+struct Matrix<'a> {
     values: &'a [f32],
     n_columns: usize,
 }
 
-impl Serialize for Rows<'_> {
+impl Serialize for Matrix<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows = self.values.chunks(self.n_columns.max(1));
         let mut list = serializer.serialize_seq(Some(rows.len()))?;
@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn streamed_objects_read_as_those_of_values_do() {
+    fn streamed_objects_equal_those_built_from_values() {
         let values = [0.1f32, -1.0, 3e38, 1e-40, f32::NAN, f32::INFINITY];
         let whole = [3, 0, u32::MAX];
         let streamed = Object::new([("rows", json!(3)), ("columns", json!(2))])

@@ -1,5 +1,5 @@
-//! The `pervade` command: stdout is data, stderr is talk; exit 0 done, 1 a stated check failed,
-//! 2 could not run.
+//! The `pervade` command: data on stdout, messages on stderr; exit status 0 for success, 1 if a requested check failed,
+//! 2 if it could not run.
 
 pub mod allocator;
 mod args;
@@ -33,11 +33,11 @@ pub use crate::commands::demo::digits;
 use crate::args::Cli;
 use crate::console::Console;
 
-/// What a command ends with when it could run.
+/// The outcome of a command that could run.
 enum Outcome {
-    /// All is well: exit 0.
+    /// Success: exit 0.
     Done,
-    /// A check that the user stated failed: exit 1.
+    /// A check that the user asked for failed: exit 1.
     CheckFailed(String),
 }
 
@@ -69,10 +69,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Help and version are answers; everything else is a mistake in the command line.
+/// Help and version are successes; everything else is a usage error.
 fn answer(message: &clap::Error, json: bool) -> u8 {
     if message.use_stderr() {
-        // In colour where the terminal has them, unless what was typed could use them against the reader.
+        // In colour if the terminal supports it, unless the arguments contain control characters.
         let text = message.render().to_string();
         match console::printable(&text) {
             Cow::Borrowed(_) => drop(message.print()),
@@ -93,18 +93,18 @@ fn answer(message: &clap::Error, json: bool) -> u8 {
     }
 }
 
-/// A panic is a mistake of ours: it becomes an error that says so, without a backtrace.
+/// A panic is a bug: it becomes an error that says so, without a backtrace.
 fn without_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::set_hook(Box::new(|_| {}));
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|what| {
         let text = what.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("no description");
-        Err(Error::device(format!("this is a mistake in pervade itself: {text}"))
-            .with_hint("please report it with the command that you ran; nothing was half-written"))
+        Err(Error::device(format!("this is a bug in pervade: {text}"))
+            .with_hint("please report it with the command that you ran; no file was left half-written"))
     })
 }
 
-/// Everything runs inside one pool of the asked-for number of threads.
+/// Everything runs in one pool with the requested number of threads.
 fn in_pool<T: Send>(cli: &Cli, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let threads = cli.common.threads()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {

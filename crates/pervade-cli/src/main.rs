@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use pervade_cli::allocator::LastWord;
+use pervade_cli::allocator::ReportingAllocator;
 use pervade_cli::out_of_memory;
 
-/// Memory that runs out ends the command with a message and exit 2, not with an abort.
+/// If memory runs out, the command ends with a message and exit status 2 instead of an abort.
 #[global_allocator]
-static ALLOCATOR: LastWord = LastWord::new(out_of_memory::end);
+static ALLOCATOR: ReportingAllocator = ReportingAllocator::new(out_of_memory::end);
 
 fn main() -> ExitCode {
     out_of_memory::prepare();

@@ -1,4 +1,4 @@
-//! VaDE among its rivals: names, recipes, and who listens to a run.
+//! VaDE among its rivals: names, recipes, and the observer of a run.
 
 use std::time::Instant;
 
@@ -13,11 +13,11 @@ use crate::{interrupt, words};
 /// VaDE's names in a comparison.
 pub(crate) const VADE: [(&str, Recipe, &str); 2] = [
     ("vade", Recipe::Robust, "Variational Deep Embedding (Jiang et al., 2017), recipe robust"),
-    ("vade-paper", Recipe::Paper, "the same as its paper has it"),
+    ("vade-paper", Recipe::Paper, "the same with the settings of its paper"),
 ];
 
-/// Who listens: VaDE's stages (`vade` are its settings) are shown as `fit` shows them, those of another method by their
-/// epochs; all that trains stops at Ctrl-C, what does not is asked between runs.
+/// An observer that shows VaDE's stages (with the settings `vade`) as `fit` does and the epochs of other methods; all
+/// training stops at Ctrl-C, other methods are interrupted between runs.
 pub(crate) fn observer<'c>(
     name: &str,
     vade: Option<&CheckedSettings>,
@@ -29,7 +29,7 @@ pub(crate) fn observer<'c>(
     }
 }
 
-/// Shows how many epochs of a phase are done: a bar on a terminal, now and then a line elsewhere.
+/// Shows how many epochs of a phase are done: a bar on a terminal, occasional lines elsewhere.
 struct Epochs<'c> {
     console: &'c Console,
     name: String,
@@ -37,7 +37,7 @@ struct Epochs<'c> {
     last_line: Instant,
 }
 
-/// What a method is at.
+/// The current phase of a method.
 struct Phase {
     title: String,
     epochs: usize,
@@ -59,7 +59,7 @@ impl Epochs<'_> {
         let Some(phase) = &self.phase else { return };
         if let Some(bar) = &phase.bar {
             bar.set_position(epoch as u64);
-        } else if self.last_line.elapsed() >= progress::BETWEEN_LINES {
+        } else if self.last_line.elapsed() >= progress::LINE_INTERVAL {
             self.last_line = Instant::now();
             let (title, epochs) = (&phase.title, phase.epochs);
             let took = words::duration(phase.since.elapsed());

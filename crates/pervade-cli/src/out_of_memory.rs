@@ -1,4 +1,4 @@
-//! What the command says when an allocation fails although its need was estimated: one line, and exit 2.
+//! The message for an allocation that fails although its need was estimated: one line, and exit status 2.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use pervade::memory;
 
-/// The tightest limit when the command started; looking it up later would need memory.
+/// The tightest limit when the command started; querying it later would need memory.
 static LIMIT: OnceLock<String> = OnceLock::new();
 
-/// Whether a thread is ending the process: one line is enough.
+/// Whether a thread is already ending the process: one line is enough.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Whether one JSON object is wanted on stdout.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// The last line is a JSON object, too.
+/// Makes the last line a JSON object, too.
 pub(crate) fn in_json() {
     JSON.store(true, Ordering::SeqCst);
 }
 
-/// Called once, before threads start: notes the limit that a failed allocation will be blamed on.
+/// Called once, before threads start: stores the limit to name if an allocation fails.
 pub fn prepare() {
     if memory::is_address_space_limited() {
         crate::allocator::limit_arenas();

@@ -1,17 +1,17 @@
-//! Results to files and to stdout.
+//! Writing results to files and stdout.
 
 use std::io::Write;
 use std::path::Path;
 
-use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
 use pervade::files::write_atomically;
 use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::console::Console;
 
-/// Rows to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
-pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+/// Writes rows to a file, or as CSV to stdout unless JSON goes there.
+pub(crate) fn rows(rows: OutputRows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
     match path {
         Some(path) => rows.write(path),
         None if console.json => Ok(()),
@@ -19,8 +19,12 @@ pub(crate) fn rows(rows: Rows<'_>, path: Option<&Path>, console: &Console) -> Re
     }
 }
 
-/// Assignments to a file, or as CSV on stdout; nothing on stdout when JSON goes there.
-pub(crate) fn assignments(found: Assignments<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+/// Writes assignments to a file, or as CSV to stdout unless JSON goes there.
+pub(crate) fn assignments(
+    found: OutputAssignments<'_>,
+    path: Option<&Path>,
+    console: &Console,
+) -> Result<()> {
     match path {
         Some(path) => found.write(path),
         None if console.json => Ok(()),
@@ -28,19 +32,19 @@ pub(crate) fn assignments(found: Assignments<'_>, path: Option<&Path>, console: 
     }
 }
 
-/// A JSON file, indented for people.
+/// Writes a JSON file, indented for people.
 pub(crate) fn json(value: &impl Serialize, path: &Path) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Error::io("write", path, std::io::Error::other(e)))?;
     write_atomically(path, |out| writeln!(out, "{text}"))
 }
 
-/// A text file.
+/// Writes a text file.
 pub(crate) fn text(path: &Path, text: &str) -> Result<()> {
     write_atomically(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// The file's name alone, for messages and records that travel.
+/// The file name without its folder, for messages and records that are shared.
 pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! Pictures: grids of images, and points in a plane, as PNG files.
+//! PNG files: grids of images, and points in a plane.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use pervade::model::Metadata;
 /// Red, green, blue.
 pub(crate) type Colour = [u8; 3];
 
-/// The page behind the pictures.
+/// Background colour.
 pub(crate) const PAPER: Colour = [242, 241, 237];
 const GREY: Colour = [130, 128, 124];
 
-/// Twelve colours that tell clusters apart, then again from the first.
+/// Twelve distinguishable colours for clusters, used cyclically.
 pub(crate) const COLOURS: [Colour; 12] = [
     [46, 107, 196],
     [224, 122, 38],
@@ -30,7 +30,7 @@ pub(crate) const COLOURS: [Colour; 12] = [
     [240, 180, 60],
 ];
 
-/// A page to draw on.
+/// An image to draw on.
 pub(crate) struct Canvas {
     width: usize,
     height: usize,
@@ -38,26 +38,26 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    /// An empty page.
+    /// A blank canvas.
     pub(crate) fn new(width: usize, height: usize) -> Self {
         Self { width, height, pixels: vec![PAPER; width * height] }
     }
 
-    /// One pixel; outside the page nothing happens.
+    /// Sets a pixel; outside the canvas nothing happens.
     pub(crate) fn dot(&mut self, x: usize, y: usize, colour: Colour) {
         if x < self.width && y < self.height {
             self.pixels[y * self.width + x] = colour;
         }
     }
 
-    /// A filled rectangle.
+    /// Fills a rectangle.
     pub(crate) fn fill(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
         for row in y..y + height {
             (x..x + width).for_each(|column| self.dot(column, row, colour));
         }
     }
 
-    /// A row of the data as an image, each pixel enlarged `scale` times.
+    /// Draws a row of the data as an image, each pixel enlarged `scale` times.
     pub(crate) fn image(
         &mut self,
         x: usize,
@@ -80,23 +80,23 @@ impl Canvas {
         }
     }
 
-    /// A number in small type, its right end at `x`.
+    /// Draws a number in small type, right-aligned at `x`.
     pub(crate) fn number(&mut self, x: usize, y: usize, scale: usize, number: usize) {
-        // Three by five dots a digit, a bit each, top left first.
+        // Three by five dots per digit, one bit each, top left first.
         const DIGITS: [u16; 10] =
             [0o75557, 0o26227, 0o71747, 0o71717, 0o55711, 0o74717, 0o74757, 0o71222, 0o75757, 0o75717];
         let digits: Vec<u32> = number.to_string().chars().filter_map(|c| c.to_digit(10)).collect();
         let width = digits.len() * 4 * scale;
         let left = x.saturating_sub(width);
-        for (place, &digit) in digits.iter().enumerate() {
+        for (index, &digit) in digits.iter().enumerate() {
             for dot in (0..15).filter(|dot| DIGITS[digit as usize] >> (14 - dot) & 1 == 1) {
                 let (i, j) = (dot / 3, dot % 3);
-                self.fill(left + (place * 4 + j) * scale, y + i * scale, scale, scale, GREY);
+                self.fill(left + (index * 4 + j) * scale, y + i * scale, scale, scale, GREY);
             }
         }
     }
 
-    /// Writes the page; the file appears whole or not at all.
+    /// Writes the file atomically.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         write_atomically(path, |out| {
             let mut encoder = png::Encoder::new(out, self.width as u32, self.height as u32);
@@ -109,31 +109,34 @@ impl Canvas {
     }
 }
 
-/// From values to brightness.
+/// Maps values to brightness.
 #[derive(Clone, Copy)]
 pub(crate) struct Tone {
     low: f32,
     high: f32,
-    /// Dark ink on light paper, for writing that is stored light on dark.
+    /// Dark ink on light paper, for handwriting that is stored light on dark.
     ink: bool,
 }
 
 impl Tone {
-    /// The range of the rows at hand.
+    /// The range of the given rows.
     pub(crate) fn of_rows(rows: impl Iterator<Item = f32>) -> Self {
         let (low, high) =
             rows.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
         Self { low, high, ink: false }
     }
 
-    /// The range of the data behind a model where its preparation tells, else of the rows at hand.
+    /// The range of the model's training data if its preparation has it, otherwise that of the given rows.
     pub(crate) fn of_model(about: &Metadata, rows: impl Iterator<Item = f32>) -> Self {
         let (low, high) = match about.preparation.kind() {
             PrepareKind::UnitRange => {
                 let low = about.preparation.shift().first().copied().unwrap_or(0.0);
                 (low, low + 1.0 / about.preparation.scale().first().copied().unwrap_or(1.0))
             }
-            PrepareKind::None if about.likelihood == pervade::compute::Likelihood::Bernoulli => (0.0, 1.0),
+            PrepareKind::None => match about.likelihood.support() {
+                [low, high] if low.is_finite() && high.is_finite() => (low, high),
+                _ => return Self::of_rows(rows),
+            },
             _ => return Self::of_rows(rows),
         };
         Self { low, high, ink: false }
@@ -150,10 +153,10 @@ impl Tone {
     }
 }
 
-/// Enlargement that makes a picture about this many pixels high.
+/// Enlargement that makes an image about this many pixels high.
 const PICTURE_HEIGHT: usize = 40;
 
-/// Pixels between pictures, and around all of them.
+/// Pixels between images, and around all of them.
 const PAD: usize = 6;
 const MARGIN: usize = 14;
 
@@ -161,7 +164,7 @@ fn scale(shape: ImageShape) -> usize {
     (PICTURE_HEIGHT / shape.height.max(1)).max(1)
 }
 
-/// Bytes of a [`grid`] of so many lines of so many pictures.
+/// Bytes of a [`grid`] with this many lines and images.
 pub(crate) fn grid_bytes(shape: ImageShape, lines: usize, pictures: usize) -> u64 {
     let side = |pixels: usize, n: usize| {
         let each = pixels.saturating_mul(scale(shape)).saturating_add(PAD);
@@ -171,8 +174,8 @@ pub(crate) fn grid_bytes(shape: ImageShape, lines: usize, pictures: usize) -> u6
     pervade::memory::product(&[page[0], page[1], size_of::<Colour>()])
 }
 
-/// Blocks of pictures: one line a cluster with its number before it, and in it groups of pictures
-/// with a gap between the groups. Rows are indexed as `lines[line][group]`, each `[n, D]`.
+/// A grid of images: one line per cluster, preceded by its number, with groups of images separated by a gap. Rows are
+/// indexed as `lines[line][group]`, each `[n, D]`.
 pub(crate) fn grid(shape: ImageShape, lines: &[(Option<usize>, Vec<Vec<f32>>)], tone: Tone) -> Canvas {
     let scale = scale(shape);
     let (width, height, d) =

@@ -1,5 +1,5 @@
-//! The listener of a fit: bars on a terminal, plain lines elsewhere, a log file, timings, and when to
-//! write a checkpoint. The library never reads the clock; this does.
+//! The observer of a fit: progress bars on a terminal, plain lines elsewhere, a log file, timings, and when to write a
+//! checkpoint. The library never reads the clock; this does.
 
 use std::fs::File;
 use std::io::{LineWriter, Write};
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::{interrupt, words};
 
-/// The bar moves at most this often.
-const BETWEEN_MOVES: Duration = Duration::from_millis(100);
-/// Plain lines come at most this often.
-pub(crate) const BETWEEN_LINES: Duration = Duration::from_secs(5);
+/// Minimum interval between updates of the bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum interval between plain lines.
+pub(crate) const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What a fit's listener needs to know beforehand.
+/// What the observer of a fit needs to know in advance.
 pub(crate) struct Plan {
-    /// Save after this long; none where there is no checkpoint folder.
+    /// Interval between checkpoints; `None` without a checkpoint folder.
     pub(crate) save_every: Option<Duration>,
-    /// Rows a step of pretraining and of joint training.
+    /// Rows per step of pretraining and of joint training.
     batches: [usize; 2],
     restarts: usize,
     starts: usize,
@@ -40,7 +40,7 @@ impl Plan {
         Self { save_every, batches, restarts, starts }
     }
 
-    /// Which restart, where there are several.
+    /// The current restart, if there are several.
     fn restart(&self, restart: usize) -> String {
         match self.restarts {
             1 => String::new(),
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-/// The listener.
+/// The observer of a fit.
 pub(crate) struct Progress<'c> {
     console: &'c Console,
     plan: Plan,
@@ -62,16 +62,16 @@ pub(crate) struct Progress<'c> {
     last_save: Instant,
     last_line: Instant,
     last_move: Instant,
-    /// Which of several starts.
+    /// The current trial, if there are several.
     start: Option<usize>,
     stage: Option<Running>,
     bar: Option<ProgressBar>,
-    /// Whether the last checkpoint of the run was written; none before the first.
+    /// Whether the last checkpoint was written; `None` before the first.
     saved: Option<bool>,
     spent: [Duration; 3],
 }
 
-/// The stage that is under way.
+/// The current stage.
 struct Running {
     stage: Stage,
     title: String,
@@ -79,23 +79,23 @@ struct Running {
     epochs: usize,
     steps: usize,
     batch: usize,
-    /// Epochs done before this start and now.
+    /// Epochs done before this run, and now.
     resumed: usize,
     epoch: usize,
-    /// Loss or ELBO, and live clusters, in words.
+    /// Loss or ELBO, and live clusters, as text.
     figure: String,
     clusters: String,
 }
 
 impl Running {
-    /// Share of the stage that is done and the time that is left, from the pace since its start.
+    /// Fraction of the stage that is done and the remaining time, from the pace since its start.
     fn left(&self, steps_done: usize) -> Option<Duration> {
         let done = (self.epoch - self.resumed) * self.steps + steps_done;
         let all = (self.epochs - self.resumed) * self.steps;
         (done > 0).then(|| self.since.elapsed().mul_f64(all.saturating_sub(done) as f64 / done as f64))
     }
 
-    fn rows_a_second(&self, steps_done: usize) -> usize {
+    fn rows_per_second(&self, steps_done: usize) -> usize {
         let rows = ((self.epoch - self.resumed) * self.steps + steps_done) * self.batch;
         (rows as f64 / self.since.elapsed().as_secs_f64().max(1e-9)) as usize
     }
@@ -110,7 +110,7 @@ impl Running {
 }
 
 impl<'c> Progress<'c> {
-    /// A listener; the log file is made by the first event.
+    /// Creates an observer; the first event creates the log file.
     pub(crate) fn new(console: &'c Console, plan: Plan, log: Option<&Path>, started: Instant) -> Self {
         let now = Instant::now();
         Self {
@@ -129,12 +129,12 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Time spent in pretraining, starting the mixture and joint training, all restarts together.
+    /// Time spent in pretraining, mixture start and joint training, over all restarts.
     pub(crate) fn spent(&self) -> [Duration; 3] {
         self.spent
     }
 
-    /// A line of talk that does not disturb the bar.
+    /// Prints a message without disturbing the bar.
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.console.say(text)),
@@ -191,13 +191,13 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Shows where the stage stands.
+    /// Updates the progress of the stage.
     fn show(&mut self, steps_done: usize) {
         let Some(running) = &self.stage else { return };
         if let Some(bar) = &self.bar {
             bar.set_position(((running.epoch * running.steps + steps_done) * running.batch) as u64);
             bar.set_message(running.message());
-        } else if self.last_line.elapsed() >= BETWEEN_LINES {
+        } else if self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
             let left = running
                 .left(steps_done)
@@ -209,12 +209,12 @@ impl<'c> Progress<'c> {
                 running.title,
                 (running.epoch + usize::from(steps_done > 0)).min(running.epochs),
                 running.epochs,
-                words::count(running.rows_a_second(steps_done)),
+                words::count(running.rows_per_second(steps_done)),
             ));
         }
     }
 
-    /// What the library should do after an epoch.
+    /// The control to return after an epoch.
     fn after_epoch(&mut self) -> Control {
         if interrupt::asked() {
             return Control::Stop;
@@ -225,12 +225,12 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// What it should do in the middle of one.
+    /// The control to return within an epoch.
     fn during_epoch() -> Control {
         if interrupt::asked() { Control::Stop } else { Control::Continue }
     }
 
-    /// Whether the checkpoint has the run as it stands.
+    /// Whether the checkpoint is up to date.
     pub(crate) fn is_saved(&self) -> bool {
         self.saved == Some(true)
     }
@@ -238,28 +238,28 @@ impl<'c> Progress<'c> {
     fn not_saved(&mut self, error: &Error) {
         self.last_save = Instant::now();
         if self.saved.replace(false) != Some(false) {
-            let goes_on = if interrupt::asked() { "" } else { "; training goes on" };
+            let goes_on = if interrupt::asked() { "" } else { "; training continues" };
             self.say(&format!("warning: the checkpoint was not written: {error}{goes_on}"));
         }
     }
 
     fn write_log(&mut self, event: &Event<'_>) {
-        // Steps and signs of life are too many to keep.
+        // There are too many step events and heartbeats to log.
         if matches!(self.log, Log::None) || matches!(event, Event::Steps { .. } | Event::Working) {
             return;
         }
         let Value::Object(mut entry) = event.described() else { return };
         let seconds = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         entry.insert("seconds".to_string(), json!(seconds));
-        // A full disk must not end a run of hours for its log.
+        // A full disk must not end a run of hours because of its log.
         if self.log.write(&Value::Object(entry)).is_err() {
             self.log = Log::None;
-            Console::always("warning: the log cannot be written any more");
+            Console::always("warning: the log can no longer be written");
         }
     }
 }
 
-/// The file of events: made when there is one, so that a run that cannot start leaves none.
+/// The file of events: created by the first event, so that a run that cannot start leaves none.
 enum Log {
     None,
     Planned(PathBuf),
@@ -294,10 +294,10 @@ impl Observer for Progress<'_> {
             Event::StartChosen { restart, start, modularity } => {
                 self.start = None;
                 let (of, start) = (self.plan.restart(restart), self.plan.start(start));
-                self.say(&format!("{of}{start} goes on, modularity {modularity:.3}"));
+                self.say(&format!("{of}{start} continues, modularity {modularity:.3}"));
             }
             Event::Steps { done } => {
-                if self.last_move.elapsed() >= BETWEEN_MOVES {
+                if self.last_move.elapsed() >= BAR_INTERVAL {
                     self.last_move = Instant::now();
                     self.show(done);
                 }
@@ -348,7 +348,7 @@ pub(crate) fn epoch_bar(title: &str, epochs: u64) -> ProgressBar {
     styled(ProgressBar::new(epochs), title, "{prefix}  {bar:24} {percent:>3}%  {eta} left")
 }
 
-/// A bar that counts rows; a spinner where the length is not known.
+/// A bar that counts rows; a spinner if their number is unknown.
 fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
     match rows {
         0 => styled(ProgressBar::new_spinner(), title, "{prefix}  {spinner} {elapsed}  {msg}"),
@@ -360,7 +360,7 @@ fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
 }
 
 fn styled(bar: ProgressBar, title: &str, template: &str) -> ProgressBar {
-    // The template is a constant of ours; the plain bar is as good an answer to a mistake in it.
+    // The template is our own constant; if it were wrong, the plain bar would do.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
         let _ = write!(text, "{} rows/s", words::count(state.per_sec() as usize));

@@ -1,4 +1,4 @@
-//! What a fit ends with: one object for machines, a record that travels, and a page for people.
+//! The result of a fit: a JSON object, a record to share, and a summary for people.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{outputs, words};
 
-/// Seconds of every part of a fit.
+/// Seconds of each part of a fit.
 #[derive(Serialize, Clone, Copy)]
 pub(crate) struct Seconds {
     pub(crate) read: f64,
@@ -26,7 +26,7 @@ pub(crate) struct Seconds {
 }
 
 impl Seconds {
-    /// From the time of reading, the stages, and the start of all.
+    /// Computed from the time of reading, the stages, and the start.
     pub(crate) fn new(read: Duration, stages: [Duration; 3], started: Instant) -> Self {
         let round = |time: Duration| (time.as_secs_f64() * 1e3).round() / 1e3;
         let [pretrain, init, train] = stages.map(round);
@@ -61,7 +61,7 @@ pub(crate) struct FitReport<'f> {
     pub(crate) model: String,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// Of the epoch that ended in the kept state; null where the start was kept.
+    /// ELBO of the epoch that ended in the kept state; null if the mixture start was kept.
     elbo: Option<f64>,
     last_epoch_elbo: Option<f64>,
     clusters: usize,
@@ -77,7 +77,7 @@ pub(crate) struct FitReport<'f> {
     pub(crate) labelled: Option<LabelScores>,
 }
 
-/// One restart of it.
+/// One restart of the report.
 #[derive(Serialize, Clone)]
 struct RestartReport<'f> {
     restart: usize,
@@ -91,7 +91,7 @@ struct RestartReport<'f> {
 }
 
 impl<'f> FitReport<'f> {
-    /// Gathers it; labels, if any, score every restart.
+    /// Builds the report; labels, if any, score every restart.
     pub(crate) fn new(fit: &'f Fit, out: &Path, labels: Option<&Labels>, seconds: Seconds) -> Result<Self> {
         let score = |clusters: &[u32]| labels.map(|labels| LabelScores::new(clusters, labels)).transpose();
         let mut restarts = Vec::new();
@@ -127,7 +127,7 @@ impl<'f> FitReport<'f> {
     }
 }
 
-/// The run record: what was asked, where it ran, what happened, how it ended.
+/// The run record: the command, the machine, the history and the result.
 #[derive(Serialize)]
 pub(crate) struct RunRecord<'f> {
     pub(crate) command: String,
@@ -158,17 +158,17 @@ pub(crate) fn travelling_command(args: &[OsString]) -> String {
     args.iter().map(cut).collect::<Vec<_>>().join(" ")
 }
 
-/// The most memory the process ever held, where the system tells.
+/// Peak memory of the process, if the system reports it.
 pub(crate) fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-/// The preparation in words.
+/// The preparation as text.
 pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
     match kind {
-        PrepareKind::None => "used as they are",
+        PrepareKind::None => "not scaled",
         PrepareKind::UnitRange => "scaled to [0, 1]",
         PrepareKind::Standardise => "every column standardised",
         PrepareKind::RowNorm => "every row scaled to one length",
@@ -176,16 +176,7 @@ pub(crate) fn preparation_words(kind: PrepareKind) -> &'static str {
     }
 }
 
-/// The likelihood in words.
-pub(crate) fn likelihood_words(likelihood: Likelihood) -> String {
-    match likelihood {
-        Likelihood::Bernoulli => "bernoulli".to_string(),
-        Likelihood::Gaussian => "gaussian with a variance for every value".to_string(),
-        Likelihood::GaussianFixed { variance } => format!("gaussian with variance {variance}"),
-    }
-}
-
-/// Sizes of the clusters as small bars.
+/// Sizes of the clusters as a bar chart.
 pub(crate) fn occupancy_bars(occupancy: &[u64]) -> String {
     const SHOWN: usize = 40;
     let largest = occupancy.iter().copied().max().unwrap_or(0);
@@ -202,7 +193,7 @@ pub(crate) fn occupancy_bars(occupancy: &[u64]) -> String {
     text
 }
 
-/// The end of a fit, in words.
+/// The summary of a fit.
 pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     let about = fit.model.metadata();
     let mut text = format!("\n{}\n\n", found(about));
@@ -224,7 +215,7 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
         let kept = fit.chosen + 1;
         text.push_str(&format!(
             "\nRestarts: {n}, kept number {kept}; \
-             they agree with each other by {stability:.3} (mean ARI; 1 is perfect)."
+             their mean agreement (ARI) is {stability:.3}; 1 is perfect."
         ));
     }
     if let Some(scores) = &report.labelled {
@@ -248,11 +239,11 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
         Some(_) => format!("  pervade generate {model} --out new.png    new pictures of every cluster\n"),
         None => format!("  pervade generate {model} --out new.csv    new rows of every cluster\n"),
     });
-    text.push_str(&format!("  pervade inspect {model}    how it was made and how it went"));
+    text.push_str(&format!("  pervade inspect {model}    its settings and history"));
     text
 }
 
-/// What was found, in one sentence.
+/// The clusters in one sentence.
 pub(crate) fn found(about: &Metadata) -> String {
     let k = words::counted(about.n_clusters, "cluster");
     let made = match about.n_components {
@@ -265,16 +256,16 @@ pub(crate) fn found(about: &Metadata) -> String {
     }
 }
 
-/// What was decided about the data and why.
+/// The choices made for the data, and why.
 pub(crate) fn decided(about: &Metadata) -> String {
-    let why = |given: bool| if given { "as asked" } else { "decided from the data" };
+    let why = |given: bool| if given { "as requested" } else { "decided from the data" };
     let prepared = why(about.settings.prepare.is_some());
     let family = why(about.settings.likelihood != pervade::config::LikelihoodKind::Auto);
     let preparation = preparation_words(about.preparation.kind());
-    format!("{preparation} ({prepared}); likelihood {} ({family})", likelihood_words(about.likelihood))
+    format!("{preparation} ({prepared}); likelihood {} ({family})", about.likelihood)
 }
 
-/// The label-free scores, in words.
+/// The label-free scores as text.
 pub(crate) fn quality(scores: &StateScores) -> String {
     let when = match scores.epoch {
         0 => "the start, which joint training did not improve".to_string(),
@@ -295,7 +286,7 @@ pub(crate) fn quality(scores: &StateScores) -> String {
     )
 }
 
-/// The start that was kept, where there were several.
+/// The trial that was kept, if there were several.
 pub(crate) fn start(record: &RestartRecord) -> Option<String> {
     let best = record.starts.get(record.start)?;
     let least = record.starts.iter().copied().fold(*best, f64::min);
@@ -311,10 +302,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_is_told_where_there_were_several() {
+    fn the_kept_trial_is_reported_if_there_were_several() {
         let record = RestartRecord { start: 1, starts: vec![0.5, 0.75, 0.25], ..Default::default() };
-        let told = "Start: number 2 of 3, the one with the highest modularity (0.750; the lowest was 0.250).";
-        assert_eq!(start(&record).as_deref(), Some(told));
+        let expected =
+            "Start: number 2 of 3, the one with the highest modularity (0.750; the lowest was 0.250).";
+        assert_eq!(start(&record).as_deref(), Some(expected));
         assert_eq!(start(&RestartRecord::default()), None);
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pervade::compute::Gamma;
-use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, PretrainKind, Recipe, Settings};
+use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
 use pervade::data::PrepareKind;
 use pervade::{Error, Result};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 const FINE: &str = "Fine tuning";
 
-/// One flag for every field of [`Settings`], by the same name; absent where it was not typed.
+/// One flag for every field of [`Settings`], with the same name; `None` if it was not typed.
 #[derive(Args, Serialize, Default)]
 pub(crate) struct SettingFlags {
     /// Number of clusters, or `auto` to find it
@@ -26,13 +26,13 @@ pub(crate) struct SettingFlags {
     /// Mixture components; more than clusters are grouped into them
     #[arg(long, value_name = "C")]
     components: Option<usize>,
-    /// How the data are brought to scale
+    /// How the data are scaled
     #[arg(long, value_name = "HOW")]
     #[arg(value_parser = one_of::<PrepareKind>(&["none", "unit", "standardise", "row-norm"]))]
     prepare: Option<PrepareKind>,
     /// Family of p(x|z); `auto` is bernoulli for data in [0, 1]
     #[arg(long, value_name = "FAMILY")]
-    #[arg(value_parser = one_of::<LikelihoodKind>(&["auto", "bernoulli", "gaussian", "gaussian-fixed"]))]
+    #[arg(value_parser = one_of::<LikelihoodKind>(LikelihoodKind::NAMES))]
     likelihood: Option<LikelihoodKind>,
     /// Treatment of q(c|x): the closed form, or the paper's sample
     #[arg(long, value_name = "HOW", value_parser = one_of::<Gamma>(&["exact", "sampled"]))]
@@ -43,56 +43,61 @@ pub(crate) struct SettingFlags {
     /// Epochs of joint training
     #[arg(long, value_name = "E")]
     epochs: Option<usize>,
-    /// Models trained from different starts; one is kept, without labels
+    /// Models trained from different random numbers; one is kept, without labels
     #[arg(long, value_name = "R")]
     restarts: Option<usize>,
-    /// Starts of each restart; the best by modularity after ten epochs of joint training goes on
+    /// Trials of each restart; the best by modularity after ten epochs of joint training continues
     #[arg(long, value_name = "N")]
     starts: Option<usize>,
-    /// The seed of every random number: the same seed gives the same file
+    /// Seed of all random numbers: the same seed gives the same file
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Latent columns
     #[arg(long, value_name = "J", help_heading = FINE)]
     latents: Option<usize>,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them
+    /// What the networks are made of: fully connected layers, or convolutions for pictures
+    #[arg(long, value_name = "KIND", help_heading = FINE)]
+    #[arg(value_parser = one_of::<NetworkKind>(NetworkKind::NAMES))]
+    network: Option<NetworkKind>,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `--network conv` all but the last are the
+    /// channels of convolutions (32,64,256 unless given)
     #[arg(long, value_name = "W,W,..", value_delimiter = ',', help_heading = FINE)]
     hidden: Option<Vec<usize>>,
-    /// Rows a step of joint training
+    /// Rows per step of joint training
     #[arg(long, value_name = "B", help_heading = FINE)]
     batch: Option<usize>,
-    /// Monte-Carlo samples of z a row
+    /// Monte-Carlo samples of z per row
     #[arg(long, value_name = "L", help_heading = FINE)]
     samples: Option<usize>,
-    /// The variance of `gaussian-fixed`
+    /// Variance of `gaussian-fixed`
     #[arg(long, value_name = "V", help_heading = FINE, value_parser = finite_single)]
     noise_variance: Option<f32>,
     /// How to pretrain
     #[arg(long, value_name = "HOW", help_heading = FINE)]
     #[arg(value_parser = one_of::<PretrainKind>(&["end-to-end", "stacked"]))]
     pretrain: Option<PretrainKind>,
-    /// Epochs a layer of stacked pretraining
+    /// Epochs per layer of stacked pretraining
     #[arg(long, value_name = "E", help_heading = FINE)]
     layer_epochs: Option<usize>,
     /// Dropout rate of stacked pretraining
     #[arg(long, value_name = "P", help_heading = FINE, value_parser = finite_single)]
     dropout: Option<f32>,
-    /// Rows a step of pretraining
+    /// Rows per step of pretraining
     #[arg(long, value_name = "B", help_heading = FINE)]
     pretrain_batch: Option<usize>,
     /// Adam's learning rate in pretraining
     #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     pretrain_learning_rate: Option<f32>,
-    /// Last steps of pretraining, over which its learning rate falls to zero
+    /// Final steps of pretraining, over which its learning rate falls to zero
     #[arg(long, value_name = "STEPS", help_heading = FINE)]
     cool_down: Option<usize>,
-    /// Starts of k-means and EM; the best likelihood is kept
+    /// Starts of k-means and EM; the most likely result is kept
     #[arg(long, value_name = "N", help_heading = FINE)]
     mixture_starts: Option<usize>,
     /// Neighbours of each row in the graph
     #[arg(long, value_name = "N", help_heading = FINE)]
     neighbours: Option<usize>,
-    /// Rows in the graph at the most; above, a uniform sample
+    /// Rows in the graph, at most; above, a uniform sample
     #[arg(long, value_name = "N", help_heading = FINE)]
     graph_rows: Option<usize>,
     /// Adam's learning rate for the networks
@@ -101,13 +106,13 @@ pub(crate) struct SettingFlags {
     /// Adam's learning rate for the mixture
     #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     mixture_learning_rate: Option<f32>,
-    /// Factor on both learning rates every `--decay-every` epochs
+    /// Factor applied to both learning rates every `--decay-every` epochs
     #[arg(long, value_name = "F", help_heading = FINE, value_parser = finite_single)]
     decay: Option<f32>,
     /// Epochs between decays
     #[arg(long, value_name = "E", help_heading = FINE)]
     decay_every: Option<usize>,
-    /// The learning rates never fall below this
+    /// Lower bound of the learning rates
     #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     learning_rate_floor: Option<f32>,
     /// Adam's epsilon in joint training
@@ -130,10 +135,10 @@ where
     PossibleValuesParser::new(names).try_map(|text: String| text.parse::<T>())
 }
 
-/// A number that arrives as it was typed: no NaN, no infinity, nothing too large or too small for single precision.
+/// Parses a finite number that is not too large or too small for single precision.
 fn finite_single(text: &str) -> std::result::Result<f32, String> {
     let given = finite(text)?;
-    // From the text: by way of double precision it could be rounded twice.
+    // From the text: via double precision it could be rounded twice.
     let held: f32 = text.parse().map_err(|_| "must be a number".to_string())?;
     if held.is_finite() && (held == 0.0) == (given == 0.0) {
         return Ok(held);
@@ -141,7 +146,7 @@ fn finite_single(text: &str) -> std::result::Result<f32, String> {
     Err(format!("must be 0, or between {:e} and {:e} in size", f32::from_bits(1), f32::MAX))
 }
 
-/// The same for double precision.
+/// Like [`single`], for double precision.
 pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "must be a number".to_string())?;
     let digits = text.split(['e', 'E']).next().unwrap_or_default();
@@ -160,7 +165,7 @@ impl SettingFlags {
             return Err(Error::setting("clusters", "missing", must)
                 .with_hint("add `--clusters 10`, or `--clusters auto` to find the number"));
         }
-        // A flag of the wrong type never gets here: what cannot be used stands in the file.
+        // A flag of the wrong type never gets here: the invalid value is in the file.
         Settings::from_keys(keys).map_err(|error| match config {
             Some(path) => Error::data(path.display(), format!("key {error}"))
                 .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`"),
@@ -169,7 +174,7 @@ impl SettingFlags {
     }
 }
 
-/// What was set, as keys and values.
+/// The flags that were typed, as keys and values.
 fn typed(settings: &impl Serialize) -> Result<Map<String, Value>> {
     match serde_json::to_value(settings) {
         Ok(Value::Object(map)) => Ok(map.into_iter().filter(|(_, value)| !value.is_null()).collect()),
@@ -191,7 +196,7 @@ fn read_config(path: &Path) -> Result<Map<String, Value>> {
     Ok(read)
 }
 
-/// TOML has `nan` and `inf`, JSON has not.
+/// TOML has `nan` and `inf`, JSON does not.
 fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
     match value {
         toml::Value::Float(x) if !x.is_finite() => {
@@ -202,9 +207,9 @@ fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
     }
 }
 
-/// Adds to the help of every setting what it is when nothing is typed.
+/// Adds the default to the help of every setting.
 pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
-    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0))).unwrap_or_default();
+    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0)).to_keys()).unwrap_or_default();
     let (robust, paper) = (of(Recipe::Robust), of(Recipe::Paper));
     let ids: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
     let fields = typed_fields();
@@ -229,25 +234,22 @@ pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
 
 /// The names of all settings.
 fn typed_fields() -> Vec<String> {
-    match serde_json::to_value(Settings::recipe(Recipe::Robust, Clusters::Auto)) {
-        Ok(Value::Object(map)) => map.into_iter().map(|(key, _)| key).collect(),
-        _ => Vec::new(),
-    }
+    Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().into_iter().map(|(key, _)| key).collect()
 }
 
-/// A value as one would type it.
+/// A value as it would be typed.
 pub(crate) fn short(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join(","),
-        // Settings are single precision: show them so.
+        // Settings are single precision: print them so.
         Value::Number(n) if n.is_f64() => (n.as_f64().unwrap_or(f64::NAN) as f32).to_string(),
         Value::Null => "from the data".to_string(),
         other => other.to_string(),
     }
 }
 
-/// The file `name` in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.
+/// The default model file in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.
 pub(crate) fn default_model(data: &Path) -> PathBuf {
     let name = data.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);

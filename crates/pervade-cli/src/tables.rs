@@ -1,14 +1,14 @@
-//! What tables of scores are made of: mean and spread, and Markdown that reads well as it is.
+//! Tables of scores: mean and deviation, and Markdown with aligned columns.
 
-/// Mean, standard deviation (of a sample; none for a single run) and the highest.
-pub(crate) struct Spread {
+/// Mean, sample standard deviation (`None` for a single run) and maximum.
+pub(crate) struct Summary {
     pub(crate) mean: f64,
     pub(crate) sd: Option<f64>,
     pub(crate) best: f64,
 }
 
-impl Spread {
-    /// Of some values; none of none.
+impl Summary {
+    /// Summarises some values; `None` if empty.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// Markdown with padded cells; names to the left, numbers to the right.
+/// Markdown with padded cells; names left-aligned, numbers right-aligned.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();

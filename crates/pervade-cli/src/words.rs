@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A share as `87.3 %`.
+/// A fraction as `87.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// A bar of at most `width` blocks for `value` out of `largest`; anything above zero shows.
+/// A bar of at most `width` blocks for `value` out of `largest`; anything above zero is visible.
 pub(crate) fn bar(value: u64, largest: u64, width: usize) -> String {
     let eighths = (8 * width as u64 * value).checked_div(largest).unwrap_or(0) as usize;
     let eighths = if value > 0 { eighths.max(1) } else { 0 };

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, Ran, TINY, digits, sample};
+use common::{Ran, Sandbox, TINY, digits, sample};
 
 /// An `.npy` file whose header claims `shape`, followed by `data`.
 fn npy(shape: &str, kind: &str, data: &[u8]) -> Vec<u8> {
@@ -34,33 +34,33 @@ fn one_error(ran: &Ran, wanted: &str, case: &str) {
 }
 
 /// Fits the file and expects the error; nothing may be left behind.
-fn refused(place: &Place, data: &str, flags: &[&str], wanted: &str) {
-    let before = place.files();
+fn refused(sandbox: &Sandbox, data: &str, flags: &[&str], wanted: &str) {
+    let before = sandbox.files();
     let mut args = [&["fit", data, "--out", "model.pervade"], &TINY[..], flags].concat();
     for (flag, value) in [("-k", "2"), ("--log", "log.jsonl"), ("--record", "record.json")] {
         if !flags.contains(&flag) {
             args.extend([flag, value]);
         }
     }
-    let ran = place.run(&args);
+    let ran = sandbox.run(&args);
     one_error(&ran, wanted, &format!("{data} {flags:?}"));
-    let mut after = place.files();
+    let mut after = sandbox.files();
     after.retain(|name| !before.contains(name));
     assert_eq!(after, Vec::<String>::new(), "{data} {flags:?} left files behind");
 }
 
 #[test]
 fn broken_files_are_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let cut = |name: &str, keep: usize| {
         let bytes = std::fs::read(sample(name)).unwrap();
-        place.write(name, &bytes[..bytes.len() - bytes.len() / keep]);
+        sandbox.write(name, &bytes[..bytes.len() - bytes.len() / keep]);
     };
-    place.write("empty.csv", "");
-    place.write("magic.npy", "this is not numpy");
-    place.write("short.npy", npy("(100, 4)", "<f4", &floats(&[1.0; 10])));
-    place.write("vast.npy", npy("(1152921504606846976, 4)", "<f4", &floats(&[1.0; 10])));
-    place.write("vast.idx", [&[0, 0, 8, 2][..], &[255; 8], &[1; 20]].concat());
+    sandbox.write("empty.csv", "");
+    sandbox.write("magic.npy", "this is not numpy");
+    sandbox.write("short.npy", npy("(100, 4)", "<f4", &floats(&[1.0; 10])));
+    sandbox.write("vast.npy", npy("(1152921504606846976, 4)", "<f4", &floats(&[1.0; 10])));
+    sandbox.write("vast.idx", [&[0, 0, 8, 2][..], &[255; 8], &[1; 20]].concat());
     for name in ["stored.npz", "bytes.idx", "whole.parquet"] {
         cut(name, 3);
     }
@@ -75,69 +75,74 @@ fn broken_files_are_refused() {
         ("bytes.idx", "bytes.idx"),
         ("whole.parquet", "whole.parquet"),
     ] {
-        refused(&place, name, &[], wanted);
+        refused(&sandbox, name, &[], wanted);
     }
 }
 
 #[test]
 fn broken_folders_of_known_data_sets_are_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for folder in ["stl10_binary", "UCI HAR Dataset/train", "UCI HAR Dataset/test", "reuters"] {
-        std::fs::create_dir_all(place.path(folder)).unwrap();
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
     }
-    place.write("stl10_binary/train_X.bin", [7; 27_648 + 1]);
-    place.write("UCI HAR Dataset/train/X_train.txt", "  1.0e-001 2.0e-001\n");
-    place.write("UCI HAR Dataset/test/X_test.txt", "  1.0e-001\n");
-    place.write("reuters/lyrl2004_tokens_train.dat", "oil\n.I 1\n.W\n");
-    refused(&place, "stl10_binary", &[], "27649 bytes are not a whole number of pictures");
-    refused(&place, "UCI HAR Dataset", &[], "the rows have 1 columns, those of `UCI HAR Dataset/train");
-    refused(&place, "UCI HAR Dataset", &["--labels", "y"], "neither `train/y_train.txt`");
-    refused(&place, "reuters", &[], "neither `rcv1-v2.topics.qrels` nor");
-    place.write("reuters/rcv1-v2.topics.qrels", "CCAT 1 1\n");
-    refused(&place, "reuters", &[], "neither `lyrl2004_tokens_test_pt0.dat` nor");
+    sandbox.write("stl10_binary/train_X.bin", [7; 27_648 + 1]);
+    sandbox.write("UCI HAR Dataset/train/X_train.txt", "  1.0e-001 2.0e-001\n");
+    sandbox.write("UCI HAR Dataset/test/X_test.txt", "  1.0e-001\n");
+    sandbox.write("reuters/lyrl2004_tokens_train.dat", "oil\n.I 1\n.W\n");
+    refused(&sandbox, "stl10_binary", &[], "27649 bytes are not a whole number of pictures");
+    refused(&sandbox, "UCI HAR Dataset", &[], "the rows have 1 columns, those of `UCI HAR Dataset/train");
+    refused(&sandbox, "UCI HAR Dataset", &["--labels", "y"], "neither `train/y_train.txt`");
+    refused(&sandbox, "reuters", &[], "neither `rcv1-v2.topics.qrels` nor");
+    sandbox.write("reuters/rcv1-v2.topics.qrels", "CCAT 1 1\n");
+    refused(&sandbox, "reuters", &[], "neither `lyrl2004_tokens_test_pt0.dat` nor");
     for part in 0..4 {
-        place.write(&format!("reuters/lyrl2004_tokens_test_pt{part}.dat"), "");
+        sandbox.write(&format!("reuters/lyrl2004_tokens_test_pt{part}.dat"), "");
     }
-    refused(&place, "reuters", &[], "lyrl2004_tokens_train.dat`: line 1: `oil` comes before the first `.I`");
+    refused(
+        &sandbox,
+        "reuters",
+        &[],
+        "lyrl2004_tokens_train.dat`: line 1: `oil` comes before the first `.I`",
+    );
 }
 
 #[test]
-fn tables_that_are_no_tables_of_numbers_are_refused() {
-    let place = Place::new();
-    place.write("ragged.csv", good_csv() + "1,2\n");
-    place.write("words.csv", format!("a,b,c\n{}1,two,3\n", good_csv()));
-    place.write("nan.npy", npy("(4, 2)", "<f4", &floats(&[1.0, 2.0, 3.0, 4.0, 5.0, f32::NAN, 7.0, 8.0])));
-    place.write(
+fn tables_that_are_not_numeric_are_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ragged.csv", good_csv() + "1,2\n");
+    sandbox.write("words.csv", format!("a,b,c\n{}1,two,3\n", good_csv()));
+    sandbox.write("nan.npy", npy("(4, 2)", "<f4", &floats(&[1.0, 2.0, 3.0, 4.0, 5.0, f32::NAN, 7.0, 8.0])));
+    sandbox.write(
         "infinite.npy",
         npy("(4, 2)", "<f4", &floats(&[1.0, 2.0, f32::INFINITY, 4.0, 5.0, 6.0, 7.0, 8.0])),
     );
-    refused(&place, "ragged.csv", &[], "line 201 has 2 fields, expected 3");
-    refused(&place, "words.csv", &[], "two");
-    refused(&place, "words.csv", &[], "`b`");
-    refused(&place, "nan.npy", &[], "NaN in row 3, column 2");
-    refused(&place, "infinite.npy", &[], "inf in row 2, column 1");
+    refused(&sandbox, "ragged.csv", &[], "line 201 has 2 fields, expected 3");
+    refused(&sandbox, "words.csv", &[], "two");
+    refused(&sandbox, "words.csv", &[], "`b`");
+    refused(&sandbox, "nan.npy", &[], "NaN in row 3, column 2");
+    refused(&sandbox, "infinite.npy", &[], "inf in row 2, column 1");
 }
 
 #[test]
 fn data_without_clusters_are_refused() {
-    let place = Place::new();
-    place.write("constant.csv", "3,3,3\n".repeat(100));
-    place.write("duplicates.csv", "1,2,3\n".repeat(100));
-    place.write("one.csv", "1,2,3\n");
-    place.write("good.csv", good_csv());
-    place.write("negative.npy", npy("(4, 2)", "<f4", &floats(&[-1.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
-    place.write("above.npy", npy("(4, 2)", "<f4", &floats(&[1.5, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
-    refused(&place, "constant.csv", &[], "there is nothing to cluster");
-    refused(&place, "duplicates.csv", &[], "all 100 rows are the same");
-    refused(&place, "one.csv", &[], "only 1 row");
-    refused(&place, "one.csv", &["-k", "auto"], "only 1 row");
-    refused(&place, "good.csv", &["-k", "0"], "`clusters` is 0");
-    refused(&place, "good.csv", &["-k", "201"], "`clusters` is 201, but the data have only 200 rows");
+    let sandbox = Sandbox::new();
+    sandbox.write("constant.csv", "3,3,3\n".repeat(100));
+    sandbox.write("duplicates.csv", "1,2,3\n".repeat(100));
+    sandbox.write("one.csv", "1,2,3\n");
+    sandbox.write("good.csv", good_csv());
+    sandbox.write("negative.npy", npy("(4, 2)", "<f4", &floats(&[-1.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
+    sandbox.write("above.npy", npy("(4, 2)", "<f4", &floats(&[1.5, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
+    refused(&sandbox, "constant.csv", &[], "there is nothing to cluster");
+    refused(&sandbox, "duplicates.csv", &[], "all 100 rows are the same");
+    refused(&sandbox, "one.csv", &[], "only 1 row");
+    refused(&sandbox, "one.csv", &["-k", "auto"], "only 1 row");
+    refused(&sandbox, "good.csv", &["-k", "0"], "`clusters` is 0");
+    refused(&sandbox, "good.csv", &["-k", "201"], "`clusters` is 201, but the data have only 200 rows");
     for name in ["negative.npy", "above.npy"] {
-        refused(&place, name, &["--likelihood", "bernoulli", "--prepare", "none"], "outside [0, 1]");
+        refused(&sandbox, name, &["--likelihood", "bernoulli", "--prepare", "none"], "outside [0, 1]");
     }
     // Python says it as `prepare="unit"`.
-    let ran = place.run(&["fit", "above.npy", "-k", "2", "--likelihood", "bernoulli", "--prepare", "none"]);
+    let ran = sandbox.run(&["fit", "above.npy", "-k", "2", "--likelihood", "bernoulli", "--prepare", "none"]);
     assert!(
         ran.stderr.ends_with("hint: use `--prepare unit`, or `--likelihood gaussian-fixed`\n"),
         "{}",
@@ -147,50 +152,50 @@ fn data_without_clusters_are_refused() {
 
 #[test]
 fn labels_that_do_not_fit_are_refused() {
-    let place = Place::new();
-    place.write("good.csv", good_csv());
-    place.write("labels.txt", "1\n2\n3\n");
-    refused(&place, "good.csv", &["--labels", "labels.txt"], "there are 3 labels for 200 rows");
-    refused(&place, "good.csv", &["--labels", "missing.txt"], "missing.txt");
-    refused(&place, "good.csv", &["--labels", "column:colour"], "colour");
-    refused(&place, "good.csv", &["--image", "2x2"], "which is 4 values, but the rows have 3");
+    let sandbox = Sandbox::new();
+    sandbox.write("good.csv", good_csv());
+    sandbox.write("labels.txt", "1\n2\n3\n");
+    refused(&sandbox, "good.csv", &["--labels", "labels.txt"], "there are 3 labels for 200 rows");
+    refused(&sandbox, "good.csv", &["--labels", "missing.txt"], "missing.txt");
+    refused(&sandbox, "good.csv", &["--labels", "column:colour"], "colour");
+    refused(&sandbox, "good.csv", &["--image", "2x2"], "which is 4 values, but the rows have 3");
 }
 
 #[test]
 fn outputs_that_cannot_be_written_are_refused_first() {
-    let place = Place::new();
-    place.write("good.csv", good_csv());
-    place.write("file", "");
-    std::fs::create_dir(place.path("folder")).unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.write("good.csv", good_csv());
+    sandbox.write("file", "");
+    std::fs::create_dir(sandbox.path("folder")).unwrap();
     for out in ["nowhere/m.pervade", "file/m.pervade", "folder"] {
-        let before = place.files();
-        let ran = place.run(&["fit", "good.csv", "-k", "2", "--out", out]);
+        let before = sandbox.files();
+        let ran = sandbox.run(&["fit", "good.csv", "-k", "2", "--out", out]);
         one_error(&ran, out, out);
         assert!(!ran.stderr.contains("read good.csv"), "the path is checked before the data are read");
-        assert_eq!(place.files(), before);
+        assert_eq!(sandbox.files(), before);
     }
     for flag in ["--log", "--record", "--config"] {
-        refused(&place, "good.csv", &[flag, "nowhere/file"], "nowhere/file");
+        refused(&sandbox, "good.csv", &[flag, "nowhere/file"], "nowhere/file");
     }
 }
 
 #[test]
-fn models_that_are_none_are_refused() {
-    let place = Place::new();
+fn files_that_are_not_models_are_refused() {
+    let sandbox = Sandbox::new();
     let digits = digits();
     let digits = digits.to_str().unwrap();
-    place.fit_digits("m.pervade", &["--quiet"]).done();
-    let model = place.bytes("m.pervade");
+    sandbox.fit_digits("m.pervade", &["--quiet"]).done();
+    let model = sandbox.bytes("m.pervade");
     let at = model.windows(15).position(|bytes| bytes == b"pervade-model-1").unwrap();
     let mut newer = model.clone();
     newer[at..at + 15].copy_from_slice(b"pervade-model-9");
     pervade::model::reseal(&mut newer);
-    place.write("newer.pervade", newer);
-    place.write("cut.pervade", &model[..model.len() / 2]);
-    place.write("empty.pervade", "");
-    place.write("vast.pervade", [&u64::MAX.to_le_bytes()[..], b"{}"].concat());
-    place.write("other.csv", good_csv());
-    let before = place.files();
+    sandbox.write("newer.pervade", newer);
+    sandbox.write("cut.pervade", &model[..model.len() / 2]);
+    sandbox.write("empty.pervade", "");
+    sandbox.write("vast.pervade", [&u64::MAX.to_le_bytes()[..], b"{}"].concat());
+    sandbox.write("other.csv", good_csv());
+    let before = sandbox.files();
     for (name, wanted) in [
         ("newer.pervade", "its format is `pervade-model-9`"),
         ("cut.pervade", "not a pervade model"),
@@ -198,47 +203,48 @@ fn models_that_are_none_are_refused() {
         ("vast.pervade", "not a pervade model"),
         ("nowhere.pervade", "cannot read `nowhere.pervade`"),
     ] {
-        one_error(&place.run(&["inspect", name]), wanted, name);
-        let ran = place.run(&["assign", name, digits, "--labels", "column:last", "--out", "a.csv"]);
+        one_error(&sandbox.run(&["inspect", name]), wanted, name);
+        let ran = sandbox.run(&["assign", name, digits, "--labels", "column:last", "--out", "a.csv"]);
         one_error(&ran, wanted, name);
     }
     for command in ["assign", "embed", "score", "reconstruct"] {
-        let ran = place.run(&[command, "m.pervade", "other.csv", "--out", "a.csv"]);
+        let ran = sandbox.run(&[command, "m.pervade", "other.csv", "--out", "a.csv"]);
         one_error(&ran, "3 columns", command);
     }
-    let ran = place.run(&["assign", "m.pervade", digits, "--labels", "column:last", "--out", "a.xlsx"]);
+    let ran = sandbox.run(&["assign", "m.pervade", digits, "--labels", "column:last", "--out", "a.xlsx"]);
     one_error(&ran, "must end in .csv, .npy or .parquet", "a.xlsx");
-    assert_eq!(place.files(), before);
-    let ran = place.run(&["inspect", "cut.pervade", "--json"]);
+    assert_eq!(sandbox.files(), before);
+    let ran = sandbox.run(&["inspect", "cut.pervade", "--json"]);
     assert!(ran.status == 2 && ran.json()["error"].as_str().unwrap().contains("not a pervade model"));
 }
 
-/// A disk that is full after a few kilobytes: the shell's limit on file sizes, with the signal off.
+/// A disk that is full after a few kilobytes: the shell's limit on file sizes, with its signal ignored.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let digits = digits();
     let digits = digits.to_str().unwrap();
     let limited = |args: &[&str]| {
         let mut shell = std::process::Command::new("bash");
         let script = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
-        let command = place.command(args);
+        let command = sandbox.command(args);
         shell.args(["-c", script, "bash"]).arg(command.get_program()).args(command.get_args());
-        shell.current_dir(place.path(""));
+        shell.current_dir(sandbox.path(""));
         common::finish(shell)
     };
     let fit = ["fit", digits, "--labels", "column:last", "-k", "10", "--out", "m.pervade"];
     one_error(&limited(&[&fit[..], &TINY].concat()), "cannot write", "fit");
-    assert_eq!(place.files(), Vec::<String>::new());
-    place.fit_digits("m.pervade", &["--quiet"]).done();
+    assert_eq!(sandbox.files(), Vec::<String>::new());
+    sandbox.fit_digits("m.pervade", &["--quiet"]).done();
     for out in ["z.csv", "z.npy", "z.parquet"] {
         let ran = limited(&["embed", "m.pervade", digits, "--labels", "column:last", "--out", out]);
         one_error(&ran, "cannot write", out);
     }
-    assert_eq!(place.files(), ["m.pervade"]);
+    assert_eq!(sandbox.files(), ["m.pervade"]);
     if cfg!(target_os = "linux") {
-        let ran = place.run(&["embed", "m.pervade", digits, "--labels", "column:last", "--out", "/dev/full"]);
+        let ran =
+            sandbox.run(&["embed", "m.pervade", digits, "--labels", "column:last", "--out", "/dev/full"]);
         assert_eq!(ran.status, 2);
     }
 }

@@ -1,8 +1,8 @@
-//! Columns go by their names: any order is matched, other names are refused, by every command that reads rows.
+//! Columns are matched by name: any order is accepted, other names are refused, by every command that reads rows.
 
 mod common;
 
-use common::Place;
+use common::Sandbox;
 
 /// A table of 60 rows whose columns have very different scales; the label is the sign of the first.
 fn columns() -> Vec<(&'static str, Vec<f64>)> {
@@ -18,7 +18,7 @@ fn columns() -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// The columns in this order as CSV, each name perhaps changed.
+/// The columns in this order as CSV, with names optionally changed.
 fn csv(order: &[usize], rename: impl Fn(&str) -> String) -> String {
     let all = columns();
     let header: Vec<String> = order.iter().map(|&j| rename(all[j].0)).collect();
@@ -30,16 +30,16 @@ fn same(name: &str) -> String {
     name.to_string()
 }
 
-/// A folder with a model and tables around it.
-fn fitted() -> Place {
-    let place = Place::new();
-    place.write("t.csv", csv(&[0, 1, 2, 3], same));
-    place.write("turned.csv", csv(&[2, 0, 3, 1], same));
-    place.write("labels.txt", "0\n0\n1\n".repeat(20));
+/// A folder with a model and several tables.
+fn fitted() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.csv", csv(&[0, 1, 2, 3], same));
+    sandbox.write("turned.csv", csv(&[2, 0, 3, 1], same));
+    sandbox.write("labels.txt", "0\n0\n1\n".repeat(20));
     let fit = ["fit", "t.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "16,16"];
     let short = ["--latents", "2", "--pretrain-epochs", "20", "--epochs", "2", "--pretrain-batch", "20"];
-    place.run(&[&fit[..], &short].concat()).done();
-    place
+    sandbox.run(&[&fit[..], &short].concat()).done();
+    sandbox
 }
 
 const COMMANDS: [&str; 5] = ["assign", "embed", "reconstruct", "score", "evaluate"];
@@ -53,38 +53,38 @@ fn args<'a>(command: &'a str, data: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
-fn another_order_gives_the_same_answer() {
-    let place = fitted();
+fn another_order_gives_the_same_result() {
+    let sandbox = fitted();
     for command in COMMANDS {
         let (plain, turned) =
-            (place.run(&args(command, "t.csv")).done(), place.run(&args(command, "turned.csv")).done());
+            (sandbox.run(&args(command, "t.csv")).done(), sandbox.run(&args(command, "turned.csv")).done());
         assert_eq!(plain.stdout, turned.stdout, "{command}");
         assert!(turned.stderr.contains("note: columns were matched by name"), "{command}: {}", turned.stderr);
         assert!(!plain.stderr.contains("matched by name"), "{command}: {}", plain.stderr);
     }
-    let quiet = place.run(&[&args("assign", "turned.csv")[..], &["--quiet"]].concat()).done();
+    let quiet = sandbox.run(&[&args("assign", "turned.csv")[..], &["--quiet"]].concat()).done();
     assert_eq!(quiet.stderr, "");
     // Reconstructions have the model's columns.
-    let rows = place.run(&args("reconstruct", "turned.csv")).done();
+    let rows = sandbox.run(&args("reconstruct", "turned.csv")).done();
     assert_eq!(rows.stdout.lines().next(), Some("width,height,depth,mass"));
 }
 
 #[test]
-fn other_names_are_refused_and_named() {
-    let place = fitted();
-    place.write(
+fn other_names_are_refused_with_an_error_that_names_them() {
+    let sandbox = fitted();
+    sandbox.write(
         "renamed.csv",
         csv(&[0, 1, 2, 3], |name| if name == "depth" { "length".into() } else { same(name) }),
     );
-    place.write("fewer.csv", csv(&[3, 0, 2], same));
-    place.write("more.csv", csv(&[0, 1, 2, 3], same).replace('\n', ",1\n").replacen(",1\n", ",class\n", 1));
-    place.write(
+    sandbox.write("fewer.csv", csv(&[3, 0, 2], same));
+    sandbox.write("more.csv", csv(&[0, 1, 2, 3], same).replace('\n', ",1\n").replacen(",1\n", ",class\n", 1));
+    sandbox.write(
         "twice.csv",
         csv(&[1, 0, 2, 3], |name| if name == "mass" { "width".into() } else { same(name) }),
     );
     for command in COMMANDS {
         let refused = |data: &str, words: &[&str]| {
-            let ran = place.run(
+            let ran = sandbox.run(
                 &[&args(command, data)[..], if command == "evaluate" { &[] } else { &["--out", "o.csv"] }]
                     .concat(),
             );
@@ -92,31 +92,31 @@ fn other_names_are_refused_and_named() {
             for word in words {
                 assert!(ran.stderr.contains(word), "{command} {data}: {}", ran.stderr);
             }
-            assert!(ran.stdout.is_empty() && !place.path("o.csv").exists(), "{command} {data}");
+            assert!(ran.stdout.is_empty() && !sandbox.path("o.csv").exists(), "{command} {data}");
         };
         refused("renamed.csv", &["renamed.csv", "missing: `depth`", "unexpected: `length`", "hint:"]);
         refused("fewer.csv", &["missing: `height`", "hint:"]);
         refused("more.csv", &["unexpected: `class`", "`--labels column:NAME` leaves a column of labels out"]);
         refused("twice.csv", &["missing: `mass`"]);
     }
-    place.run(&["assign", "m.pervade", "more.csv", "--labels", "column:class", "--device", "cpu"]).done();
+    sandbox.run(&["assign", "m.pervade", "more.csv", "--labels", "column:class", "--device", "cpu"]).done();
 }
 
 #[test]
-fn without_names_columns_go_by_position() {
-    let place = fitted();
+fn without_names_columns_are_matched_by_position() {
+    let sandbox = fitted();
     let (_, body) =
         csv(&[0, 1, 2, 3], same).split_once('\n').map(|(a, b)| (a.to_string(), b.to_string())).unwrap();
-    place.write("bare.csv", body);
+    sandbox.write("bare.csv", body);
     let (named, bare) =
-        (place.run(&args("embed", "t.csv")).done(), place.run(&args("embed", "bare.csv")).done());
+        (sandbox.run(&args("embed", "t.csv")).done(), sandbox.run(&args("embed", "bare.csv")).done());
     assert_eq!(named.stdout, bare.stdout);
     assert!(!bare.stderr.contains("matched by name"));
-    // A model of rows without names takes any.
+    // A model of rows without names accepts any names.
     let fit = ["fit", "bare.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
-    place.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
+    sandbox.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
     let (plain, turned) =
-        (place.run(&args("assign", "t.csv")).done(), place.run(&args("assign", "turned.csv")).done());
+        (sandbox.run(&args("assign", "t.csv")).done(), sandbox.run(&args("assign", "turned.csv")).done());
     assert!(!turned.stderr.contains("matched by name"));
     assert_eq!(plain.stdout.lines().count(), turned.stdout.lines().count());
 }
@@ -124,14 +124,14 @@ fn without_names_columns_go_by_position() {
 /// Names that occur twice are fine as long as nothing has to be matched.
 #[test]
 fn names_that_occur_twice_need_the_same_order() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let doubled = |name: &str| if name == "mass" { "width".to_string() } else { same(name) };
-    place.write("t.csv", csv(&[0, 1, 2, 3], doubled));
-    place.write("turned.csv", csv(&[2, 0, 3, 1], doubled));
+    sandbox.write("t.csv", csv(&[0, 1, 2, 3], doubled));
+    sandbox.write("turned.csv", csv(&[2, 0, 3, 1], doubled));
     let fit = ["fit", "t.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
-    place.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
-    place.run(&args("assign", "t.csv")).done();
-    let ran = place.run(&args("assign", "turned.csv"));
+    sandbox.run(&[&fit[..], &["--pretrain-epochs", "2", "--epochs", "1"]].concat()).done();
+    sandbox.run(&args("assign", "t.csv")).done();
+    let ran = sandbox.run(&args("assign", "turned.csv"));
     assert_eq!(ran.status, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("occur twice"), "{}", ran.stderr);
 }

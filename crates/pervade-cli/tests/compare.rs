@@ -2,23 +2,23 @@
 
 mod common;
 
-use common::{Place, TINY, digits};
+use common::{Sandbox, TINY, digits};
 
 #[test]
 fn every_method_has_a_line_and_the_saved_table_is_the_printed_one() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let digits = digits();
     let start = ["compare", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--seeds", "2"];
     let names = ["vade", "vade-paper", "k-means", "gmm", "gmm-full", "spectral", "ldmgi"];
     let methods = names.join(",");
     let more = ["--methods", &methods, "--out", "table.md"];
-    let ran = place.run(&[&start[..], &TINY, &more].concat()).done();
+    let ran = sandbox.run(&[&start[..], &TINY, &more].concat()).done();
     for name in names {
         assert!(ran.stdout.contains(&format!("\n| {name} ")), "{name} is missing:\n{}", ran.stdout);
         assert!(ran.stderr.contains(&format!("{name}, seed 1: ")), "{}", ran.stderr);
     }
-    assert_eq!(place.bytes("table.md"), ran.stdout.as_bytes());
-    let json = place.run(&[&start[..], &["--methods", "spectral,k-means", "--json", "-q"]].concat()).done();
+    assert_eq!(sandbox.bytes("table.md"), ran.stdout.as_bytes());
+    let json = sandbox.run(&[&start[..], &["--methods", "spectral,k-means", "--json", "-q"]].concat()).done();
     assert!(json.stderr.is_empty(), "{}", json.stderr);
     let methods = json.json()["methods"].as_array().unwrap().clone();
     // In the order of the list, whatever the order typed.
@@ -32,24 +32,24 @@ fn every_method_has_a_line_and_the_saved_table_is_the_printed_one() {
 }
 
 #[test]
-fn without_labels_the_label_free_scores_stand_alone_and_failures_are_lines() {
-    let place = Place::new();
-    // More columns than full covariances take: that method fails, the other goes on.
+fn without_labels_only_label_free_scores_are_shown_and_failures_are_lines() {
+    let sandbox = Sandbox::new();
+    // More columns than full covariances support: that method fails, the other continues.
     let row = |i: usize| (0..1100).map(|j| ((i * j) % 7).to_string()).collect::<Vec<_>>().join(",");
-    place.write("wide.csv", (1..40).map(|i| row(i) + "\n").collect::<String>());
+    sandbox.write("wide.csv", (1..40).map(|i| row(i) + "\n").collect::<String>());
     let args = ["compare", "wide.csv", "-k", "2", "--methods", "k-means,gmm-full", "--out", "table.csv"];
-    let ran = place.run(&args).done();
+    let ran = sandbox.run(&args).done();
     assert!(!ran.stdout.contains("ACC") && ran.stdout.contains("best modularity"), "{}", ran.stdout);
     assert!(ran.stdout.contains("gmm-full stopped after 0 of 3 seeds: `data`: 1100 columns are too many"));
-    let csv = String::from_utf8(place.bytes("table.csv")).unwrap();
+    let csv = String::from_utf8(sandbox.bytes("table.csv")).unwrap();
     assert!(csv.starts_with("method,runs,modularity_mean,") && csv.lines().count() == 3, "{csv}");
 }
 
 #[test]
-fn mistakes_are_told_before_any_work() {
-    let place = Place::new();
+fn usage_errors_are_reported_before_any_work() {
+    let sandbox = Sandbox::new();
     let digits = digits();
-    for (more, told) in [
+    for (more, expected) in [
         (
             &["-k", "10", "--methods", "kmeans"][..],
             "`kmeans`, must be `all` or some of: vade, vade-paper, k-means",
@@ -60,9 +60,9 @@ fn mistakes_are_told_before_any_work() {
         (&["-k", "10", "--hidden", "0"], "`hidden` is 0"),
         (&["-k", "10", "--out", "table.txt"], "must end in .md, .csv or .json"),
     ] {
-        let ran = place.run(&[&["compare", digits.to_str().unwrap()][..], more].concat());
+        let ran = sandbox.run(&[&["compare", digits.to_str().unwrap()][..], more].concat());
         assert_eq!(ran.status, 2, "{}", ran.stderr);
-        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
     }
-    assert!(place.files().is_empty());
+    assert!(sandbox.files().is_empty());
 }

@@ -1,4 +1,4 @@
-//! What reaches the screen: no control characters of strangers, no silence about a full disk.
+//! What reaches the screen: no control characters from files or arguments, and errors if the disk is full.
 #![cfg(unix)]
 
 mod common;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use common::{Place, QUICK, Ran, finish, two_groups};
+use common::{QUICK, Ran, Sandbox, finish, two_groups};
 
 const ESCAPE: &str = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}31m";
 
@@ -20,19 +20,19 @@ fn is_clean(ran: &Ran) {
 }
 
 #[test]
-fn names_in_files_and_flags_are_written_out() {
-    let place = Place::new();
+fn control_characters_in_names_and_flags_are_escaped() {
+    let sandbox = Sandbox::new();
     let name = format!("x{ESCAPE}.csv");
-    // A table with the bytes below 32 is no text; these are above.
+    // A table with bytes below 32 is not text; these are above.
     let headed = two_groups(60).replacen("a,b", "a\u{9b}31m\u{202e},b", 1);
-    place.write(&name, headed);
+    sandbox.write(&name, headed);
     let fit = ["fit", &name, "--labels", "column:y", "-k", "2", "--out", "m.pervade"];
-    let ran = place.run(&[&fit[..], &QUICK].concat()).done();
+    let ran = sandbox.run(&[&fit[..], &QUICK].concat()).done();
     is_clean(&ran);
     assert!(ran.stderr.contains("x\\u{1b}]0;owned\\u{7}"), "{}", ran.stderr);
-    is_clean(&place.run(&["inspect", "m.pervade"]).done());
-    let other = place.write("other.csv", two_groups(60).replacen("a,b", "d\u{9b}31m,b", 1));
-    is_clean(&place.run(&[
+    is_clean(&sandbox.run(&["inspect", "m.pervade"]).done());
+    let other = sandbox.write("other.csv", two_groups(60).replacen("a,b", "d\u{9b}31m,b", 1));
+    is_clean(&sandbox.run(&[
         "assign",
         "m.pervade",
         other.to_str().unwrap(),
@@ -43,14 +43,14 @@ fn names_in_files_and_flags_are_written_out() {
     ]));
 
     // Errors that quote what is in a file.
-    place.write("words.csv", format!("a,b\n1,2\n{ESCAPE},3\n"));
-    place.write("bad.toml", format!("\"{ESCAPE}\" = 3\n"));
-    place.write("worse.toml", format!("clusters = {ESCAPE}\n"));
-    place.write("header.npy", format!("\u{93}NUMPY\u{1}\0\u{40}\0{{'descr': '{ESCAPE}'}}"));
+    sandbox.write("words.csv", format!("a,b\n1,2\n{ESCAPE},3\n"));
+    sandbox.write("bad.toml", format!("\"{ESCAPE}\" = 3\n"));
+    sandbox.write("worse.toml", format!("clusters = {ESCAPE}\n"));
+    sandbox.write("header.npy", format!("\u{93}NUMPY\u{1}\0\u{40}\0{{'descr': '{ESCAPE}'}}"));
     let mut npy = b"\x93NUMPY\x01\x00\x60\x00".to_vec();
     npy.extend(format!("{{'descr': '{ESCAPE}', 'fortran_order': False, 'shape': (2, 2), }}").bytes());
     npy.resize(10 + 0x60, b' ');
-    place.write("descr.npy", npy);
+    sandbox.write("descr.npy", npy);
     let cases: [&[&str]; 8] = [
         &["fit", "words.csv", "-k", "2"],
         &["fit", "m.pervade", "-k", "2", "--config", "bad.toml"],
@@ -62,12 +62,12 @@ fn names_in_files_and_flags_are_written_out() {
         &[ESCAPE],
     ];
     for args in cases {
-        let ran = place.run(args);
+        let ran = sandbox.run(args);
         assert_eq!(ran.status, 2, "{args:?}: {}", ran.stderr);
         is_clean(&ran);
     }
     // Names that are not even UTF-8.
-    let mut command = place.command(&["fit", "-k", "2"]);
+    let mut command = sandbox.command(&["fit", "-k", "2"]);
     command.arg(OsStr::from_bytes(b"\xff\x1b[31m.csv"));
     let ran = finish(command);
     assert_eq!(ran.status, 2, "{}", ran.stderr);
@@ -76,10 +76,10 @@ fn names_in_files_and_flags_are_written_out() {
 
 #[test]
 fn a_full_disk_behind_stdout_is_an_error() {
-    let place = Place::new();
-    place.write("x.csv", two_groups(60));
+    let sandbox = Sandbox::new();
+    sandbox.write("x.csv", two_groups(60));
     let fit = ["fit", "x.csv", "--labels", "column:y", "-k", "2", "--out", "m.pervade"];
-    place.run(&[&fit[..], &QUICK].concat()).done();
+    sandbox.run(&[&fit[..], &QUICK].concat()).done();
     let cases: [&[&str]; 8] = [
         &["--help"],
         &["--version"],
@@ -92,7 +92,7 @@ fn a_full_disk_behind_stdout_is_an_error() {
     ];
     for args in cases {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = place.command(args).stdout(Stdio::from(full)).output().unwrap();
+        let output = sandbox.command(args).stdout(Stdio::from(full)).output().unwrap();
         let talk = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {talk}");
         assert!(talk.contains("error: cannot write `standard output`"), "{args:?}: {talk}");

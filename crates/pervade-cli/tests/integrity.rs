@@ -1,17 +1,17 @@
-//! The command and damaged or older files.
+//! The command with damaged or older files.
 
 mod common;
 
-use common::Place;
+use common::Sandbox;
 
 /// A folder with a tiny model and its data.
-fn fitted() -> Place {
-    let place = Place::new();
+fn fitted() -> Sandbox {
+    let sandbox = Sandbox::new();
     let row = |i: usize| format!("{},{}\n", if i.is_multiple_of(2) { 4 } else { -4 }, i % 5);
-    place.write("t.csv", format!("a,b\n{}", (0..40).map(row).collect::<String>()));
+    sandbox.write("t.csv", format!("a,b\n{}", (0..40).map(row).collect::<String>()));
     let fit = ["fit", "t.csv", "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "4"];
-    place.run(&[&fit[..], &["--latents", "1", "--pretrain-epochs", "1", "--epochs", "1"]].concat()).done();
-    place
+    sandbox.run(&[&fit[..], &["--latents", "1", "--pretrain-epochs", "1", "--epochs", "1"]].concat()).done();
+    sandbox
 }
 
 const USES: [&[&str]; 5] = [
@@ -24,24 +24,24 @@ const USES: [&[&str]; 5] = [
 
 #[test]
 fn a_damaged_model_is_refused_by_every_command() {
-    let place = fitted();
-    let whole = place.bytes("m.pervade");
-    // The lowest bit of a weight: the file is as before in every respect but one number.
+    let sandbox = fitted();
+    let whole = sandbox.bytes("m.pervade");
+    // The lowest bit of a weight: only one number of the file changes.
     let mut damaged = whole.clone();
     let at = damaged.len() - 40;
     damaged[at] ^= 1;
-    place.write("m.pervade", &damaged);
+    sandbox.write("m.pervade", &damaged);
     for args in USES {
-        let ran = place.run(args);
+        let ran = sandbox.run(args);
         assert_eq!(ran.status, 2, "{args:?}: {}", ran.stderr);
         let expected = "error: `m.pervade`: the file is damaged: its checksum does not match its content";
         assert!(ran.stderr.contains(expected) && ran.stderr.contains("hint:"), "{args:?}: {}", ran.stderr);
     }
-    place.write("m.pervade", &whole);
-    USES.iter().for_each(|args| drop(place.run(args).done()));
+    sandbox.write("m.pervade", &whole);
+    USES.iter().for_each(|args| drop(sandbox.run(args).done()));
 }
 
-/// What a run of an earlier version left: the entry is cut out of the header, which keeps its length.
+/// A file of an earlier version: the entry is removed from the header, which keeps its length.
 fn without_checksum(bytes: &[u8]) -> Vec<u8> {
     let entry = br#",\"checksum\":\"xxh3-128:"#;
     let at = bytes.windows(entry.len()).position(|window| window == entry).unwrap();
@@ -52,16 +52,16 @@ fn without_checksum(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn an_older_model_is_used_with_a_note() {
-    let place = fitted();
-    let expected: Vec<String> = USES[..3].iter().map(|args| place.run(args).done().stdout).collect();
-    place.write("m.pervade", without_checksum(&place.bytes("m.pervade")));
+    let sandbox = fitted();
+    let expected: Vec<String> = USES[..3].iter().map(|args| sandbox.run(args).done().stdout).collect();
+    sandbox.write("m.pervade", without_checksum(&sandbox.bytes("m.pervade")));
     let note = "note: m.pervade has no checksum (written by an earlier version of pervade); its weights could not be verified";
     for args in USES {
-        let ran = place.run(args).done();
+        let ran = sandbox.run(args).done();
         assert!(ran.stderr.contains(note), "{args:?}: {}", ran.stderr);
     }
-    let now: Vec<String> = USES[..3].iter().map(|args| place.run(args).done().stdout).collect();
+    let now: Vec<String> = USES[..3].iter().map(|args| sandbox.run(args).done().stdout).collect();
     assert_eq!(now, expected);
-    let quiet = place.run(&["inspect", "m.pervade", "--quiet"]).done();
+    let quiet = sandbox.run(&["inspect", "m.pervade", "--quiet"]).done();
     assert_eq!(quiet.stderr, "");
 }

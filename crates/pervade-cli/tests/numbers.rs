@@ -1,8 +1,8 @@
-//! Every typed value is used as it was typed, or refused by name.
+//! Every value is used exactly as typed, or refused by name.
 
 mod common;
 
-use common::{Place, Ran};
+use common::{Ran, Sandbox};
 use serde_json::{Value, json};
 
 const SINGLE: [&str; 8] = [
@@ -16,14 +16,14 @@ const SINGLE: [&str; 8] = [
     "epsilon",
 ];
 
-fn table(place: &Place) -> String {
+fn table(sandbox: &Sandbox) -> String {
     let rows: Vec<String> = (0..40)
         .map(|i| {
             let side = if i % 2 == 0 { 5.0 } else { -5.0 };
             format!("{},{},{}", side + f64::from(i % 7) * 0.1, side, f64::from(i % 5) - side)
         })
         .collect();
-    place.write("t.csv", format!("a,b,c\n{}\n", rows.join("\n"))).to_str().unwrap().to_string()
+    sandbox.write("t.csv", format!("a,b,c\n{}\n", rows.join("\n"))).to_str().unwrap().to_string()
 }
 
 fn assert_refused(ran: &Ran, named: &[&str]) {
@@ -34,53 +34,54 @@ fn assert_refused(ran: &Ran, named: &[&str]) {
 }
 
 #[test]
-fn flags_that_are_no_finite_number_are_refused() {
-    let place = Place::new();
-    let data = table(&place);
+fn flags_that_are_not_finite_numbers_are_refused() {
+    let sandbox = Sandbox::new();
+    let data = table(&sandbox);
     for flag in SINGLE {
         for value in
             ["nan", "NaN", "inf", "-inf", "infinity", "1e39", "-1e39", "1e400", "1e-60", "1e-400", "x"]
         {
             let typed = format!("--{flag}={value}");
-            let ran = place.run(&["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", &typed]);
+            let ran =
+                sandbox.run(&["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", &typed]);
             assert_refused(&ran, &[&format!("--{flag}"), value]);
         }
     }
     for value in ["nan", "inf", "-inf", "1e400"] {
         let seconds = format!("--checkpoint-seconds={value}");
-        let ran = place.run(&["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", &seconds]);
+        let ran = sandbox.run(&["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", &seconds]);
         assert_refused(&ran, &["--checkpoint-seconds", value]);
-        let ran = place.run(&["bench", "step", "--device", "cpu", &format!("--seconds={value}")]);
+        let ran = sandbox.run(&["bench", "step", "--device", "cpu", &format!("--seconds={value}")]);
         assert_refused(&ran, &["--seconds", value]);
         let least = format!("--at-least={value}");
-        let ran = place.run(&["evaluate", "m.pervade", &data, "--labels", "column:c", &least]);
+        let ran = sandbox.run(&["evaluate", "m.pervade", &data, "--labels", "column:c", &least]);
         assert_refused(&ran, &["--at-least", value]);
     }
-    assert_eq!(place.files(), ["t.csv"]);
+    assert_eq!(sandbox.files(), ["t.csv"]);
 }
 
 #[test]
-fn files_of_settings_have_the_same_limits() {
-    let place = Place::new();
-    let data = table(&place);
+fn configuration_files_have_the_same_limits() {
+    let sandbox = Sandbox::new();
+    let data = table(&sandbox);
     for flag in SINGLE {
         let key = flag.replace('-', "_");
-        for (value, told) in
+        for (value, expected) in
             [("nan", "nan"), ("+inf", "inf"), ("-inf", "-inf"), ("1e39", "1e39"), ("1e-60", "1e-60")]
         {
-            place.write("run.toml", format!("clusters = 2\n{key} = {value}\n"));
+            sandbox.write("run.toml", format!("clusters = 2\n{key} = {value}\n"));
             let ran =
-                place.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
-            assert_refused(&ran, &[&key, told, "run.toml"]);
+                sandbox.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
+            assert_refused(&ran, &[&key, expected, "run.toml"]);
         }
     }
-    place.write("run.toml", "clusters = 2\nhidden = [4, nan]\n");
-    let ran = place.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
+    sandbox.write("run.toml", "clusters = 2\nhidden = [4, nan]\n");
+    let ran = sandbox.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "m.pervade"]);
     assert_refused(&ran, &["hidden", "nan"]);
-    assert_eq!(place.files(), ["run.toml", "t.csv"]);
+    assert_eq!(sandbox.files(), ["run.toml", "t.csv"]);
 }
 
-/// Every flag of a setting with a value that is not the default, and what the model then says.
+/// Every flag of a setting with a value other than the default, and the value in the model.
 fn values() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("clusters", "3", json!(3)),
@@ -121,12 +122,12 @@ fn values() -> Vec<(&'static str, &'static str, Value)> {
 
 #[test]
 fn every_flag_reaches_the_model() {
-    let place = Place::new();
-    let data = table(&place);
+    let sandbox = Sandbox::new();
+    let data = table(&sandbox);
     let typed: Vec<String> = values().iter().map(|(flag, value, _)| format!("--{flag}={value}")).collect();
     let flags: Vec<&str> = typed.iter().map(String::as_str).collect();
-    place.run(&[&["fit", &data, "--device", "cpu", "--out", "m.pervade"][..], &flags].concat()).done();
-    let settings = place.run(&["inspect", "m.pervade", "--json"]).done().json()["settings"].clone();
+    sandbox.run(&[&["fit", &data, "--device", "cpu", "--out", "m.pervade"][..], &flags].concat()).done();
+    let settings = sandbox.run(&["inspect", "m.pervade", "--json"]).done().json()["settings"].clone();
     for (flag, _, expected) in values() {
         assert_eq!(settings[flag.replace('-', "_")], expected, "--{flag}");
     }
@@ -140,59 +141,59 @@ fn every_flag_reaches_the_model() {
         .filter(|(flag, ..)| *flag != "seed")
         .map(|(flag, _, value)| format!("{flag} = {value}\n"))
         .collect();
-    place.write("run.toml", lines.concat());
-    place.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "c.pervade"]).done();
-    let from_file = place.run(&["inspect", "c.pervade", "--json"]).done().json()["settings"].clone();
+    sandbox.write("run.toml", lines.concat());
+    sandbox.run(&["fit", &data, "--config", "run.toml", "--device", "cpu", "--out", "c.pervade"]).done();
+    let from_file = sandbox.run(&["inspect", "c.pervade", "--json"]).done().json()["settings"].clone();
     for (flag, _, expected) in values().into_iter().filter(|(flag, ..)| *flag != "seed") {
         assert_eq!(from_file[flag.replace('-', "_")], expected, "{flag} in the file");
     }
 }
 
-/// A fit on numbers at the edge of single precision: a message that says which, nothing written.
+/// A fit on numbers at the edge of single precision: an error that names them, no files written.
 #[test]
 fn rows_that_overflow_are_named() {
-    let place = Place::new();
-    let data = table(&place);
+    let sandbox = Sandbox::new();
+    let data = table(&sandbox);
     let fit = ["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", "--hidden", "8,8"];
     let short = ["--latents", "2", "--pretrain-epochs", "2", "--epochs", "1", "--prepare", "none"];
-    place.run(&[&fit[..], &short].concat()).done();
-    let far = place.write("far.csv", "a,b,c\n1,2,3\n-5,-5,5\n3e38,3e38,-3e38\n1,1,1\n");
+    sandbox.run(&[&fit[..], &short].concat()).done();
+    let far = sandbox.write("far.csv", "a,b,c\n1,2,3\n-5,-5,5\n3e38,3e38,-3e38\n1,1,1\n");
     let far = far.to_str().unwrap();
     for command in ["assign", "embed", "reconstruct"] {
-        let ran = place.run(&[command, "m.pervade", far, "--device", "cpu", "--out", "out.csv"]);
+        let ran = sandbox.run(&[command, "m.pervade", far, "--device", "cpu", "--out", "out.csv"]);
         assert_refused(&ran, &["far.csv", "row 3", "3e38", "column `a`", "hint:"]);
-        assert!(!place.path("out.csv").exists());
-        let ran = place.run(&[command, "m.pervade", far, "--device", "cpu"]);
+        assert!(!sandbox.path("out.csv").exists());
+        let ran = sandbox.run(&[command, "m.pervade", far, "--device", "cpu"]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     }
-    // A score is minus infinity there, by design.
-    let scores = place.run(&["score", "m.pervade", far, "--device", "cpu"]).done();
+    // The score is minus infinity there, by design.
+    let scores = sandbox.run(&["score", "m.pervade", far, "--device", "cpu"]).done();
     assert_eq!(scores.stdout.lines().nth(3), Some("-inf"), "{}", scores.stdout);
     let rows: Vec<String> = (0..40).map(|i| format!("{},{}", f64::from(i % 2) * 3e38, i % 3)).collect();
-    place.write("huge.csv", format!("a,b\n{}\n", rows.join("\n")));
+    sandbox.write("huge.csv", format!("a,b\n{}\n", rows.join("\n")));
     for prepare in ["none", "unit", "standardise", "row-norm"] {
         let args =
             ["fit", "huge.csv", "-k", "2", "--device", "cpu", "--out", "h.pervade", "--prepare", prepare];
-        let ran =
-            place.run(&[&args[..], &["--epochs", "1", "--pretrain-epochs", "1", "--hidden", "8,8"]].concat());
+        let ran = sandbox
+            .run(&[&args[..], &["--epochs", "1", "--pretrain-epochs", "1", "--hidden", "8,8"]].concat());
         if ran.status == 0 {
-            place.run(&["inspect", "h.pervade"]).done();
-            std::fs::remove_file(place.path("h.pervade")).unwrap();
+            sandbox.run(&["inspect", "h.pervade"]).done();
+            std::fs::remove_file(sandbox.path("h.pervade")).unwrap();
         } else {
             assert_refused(&ran, &["error:", "hint:"]);
-            assert!(!place.path("h.pervade").exists());
+            assert!(!sandbox.path("h.pervade").exists());
         }
     }
 }
 
 #[test]
-fn the_elbo_is_of_the_state_that_is_kept() {
-    let place = Place::new();
-    let data = table(&place);
+fn the_elbo_is_that_of_the_kept_state() {
+    let sandbox = Sandbox::new();
+    let data = table(&sandbox);
     let run = |keep: &str| {
         let args =
             ["fit", &data, "-k", "2", "--device", "cpu", "--out", "m.pervade", "--json", "--keep", keep];
-        place
+        sandbox
             .run(&[&args[..], &["--hidden", "8,8", "--pretrain-epochs", "3", "--epochs", "4"]].concat())
             .done()
             .json()
@@ -200,7 +201,7 @@ fn the_elbo_is_of_the_state_that_is_kept() {
     let last = run("last");
     assert!(last["elbo"].is_number() && last["elbo"] == last["last_epoch_elbo"], "{last}");
     let best = run("best");
-    let history = place.run(&["inspect", "m.pervade", "--json"]).done().json()["record"].clone();
+    let history = sandbox.run(&["inspect", "m.pervade", "--json"]).done().json()["record"].clone();
     let kept = history["states"][history["kept"].as_u64().unwrap() as usize]["epoch"].as_u64().unwrap();
     let expected = if kept == 0 { Value::Null } else { history["joint"][kept as usize - 1]["elbo"].clone() };
     assert_eq!(best["elbo"], expected);

@@ -1,8 +1,8 @@
-//! Help, usage and the other things that need no data.
+//! Help, usage errors and commands that need no data.
 
 mod common;
 
-use common::Place;
+use common::Sandbox;
 
 const COMMANDS: [&str; 13] = [
     "demo",
@@ -22,21 +22,21 @@ const COMMANDS: [&str; 13] = [
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let place = Place::new();
-    let all = place.run(&["--help"]).done();
+    let sandbox = Sandbox::new();
+    let all = sandbox.run(&["--help"]).done();
     for command in COMMANDS {
         assert!(all.stdout.contains(&format!("\n  {command} ")), "{command} is not listed");
-        let help = place.run(&[command, "--help"]).done();
+        let help = sandbox.run(&[command, "--help"]).done();
         assert!(help.stdout.contains("Example"), "{command} has no example");
         assert!(help.stdout.contains("--json") && help.stderr.is_empty());
-        assert_eq!(help.stdout, place.run(&["help", command]).done().stdout);
+        assert_eq!(help.stdout, sandbox.run(&["help", command]).done().stdout);
     }
-    assert!(place.files().is_empty());
+    assert!(sandbox.files().is_empty());
 }
 
 #[test]
 fn help_states_the_defaults_of_both_recipes() {
-    let help = Place::new().run(&["fit", "--help"]).done().stdout;
+    let help = Sandbox::new().run(&["fit", "--help"]).done().stdout;
     let words: Vec<&str> = help.split_whitespace().collect();
     let help = words.join(" ");
     assert!(help.contains("[default: exact; paper: sampled]"), "{help}");
@@ -46,7 +46,7 @@ fn help_states_the_defaults_of_both_recipes() {
 
 #[test]
 fn inspect_help_reads_as_expected() {
-    let expected = "Show what a model is, how it was made and how it went
+    let expected = "Show a model's architecture, settings and history
 
 Usage: pervade inspect [OPTIONS] <MODEL>
 
@@ -70,18 +70,18 @@ Everywhere:
 Example:
   pervade inspect digits.pervade
 ";
-    assert_eq!(Place::new().run(&["inspect", "--help"]).done().stdout, expected);
+    assert_eq!(Sandbox::new().run(&["inspect", "--help"]).done().stdout, expected);
 }
 
 #[test]
 fn version_is_one_line() {
-    let version = Place::new().run(&["--version"]).done().stdout;
+    let version = Sandbox::new().run(&["--version"]).done().stdout;
     assert_eq!(version, format!("pervade {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn mistakes_in_the_command_line_are_named() {
-    let place = Place::new();
+fn usage_errors_are_named() {
+    let sandbox = Sandbox::new();
     let cases: [(&[&str], &str); 8] = [
         (&[], "Usage:"),
         (&["fitt"], "a similar subcommand exists: 'fit'"),
@@ -93,7 +93,7 @@ fn mistakes_in_the_command_line_are_named() {
         (&["bench"], "step"),
     ];
     for (args, wanted) in cases {
-        let ran = place.run(args);
+        let ran = sandbox.run(args);
         assert_eq!(ran.status, 2, "{args:?}");
         assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty());
@@ -101,8 +101,8 @@ fn mistakes_in_the_command_line_are_named() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
-    let place = Place::new();
+fn impossible_settings_are_refused_before_the_data_are_read() {
+    let sandbox = Sandbox::new();
     let cases: [(&[&str], &str); 7] = [
         (&["fit", "x.npy"], "error: `clusters` is missing"),
         (&["doctor", "--threads", "0"], "error: `threads` is 0, must be between 1 and 4096"),
@@ -112,11 +112,11 @@ fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
         (&["evaluate", "m.pervade", "x.npy"], "error: `labels` is missing"),
         (
             &["evaluate", "m.pervade", "x.npy", "--labels", "y", "--at-least", "95"],
-            "must be a share between 0 and 1",
+            "must be a fraction between 0 and 1",
         ),
     ];
     for (args, wanted) in cases {
-        let ran = place.run(args);
+        let ran = sandbox.run(args);
         assert_eq!(ran.status, 2, "{args:?}");
         assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
     }
@@ -124,26 +124,26 @@ fn settings_that_cannot_be_are_refused_before_the_data_are_read() {
 
 #[test]
 fn completions_know_the_flags() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = place.run(&["completions", shell]).done().stdout;
+        let script = sandbox.run(&["completions", shell]).done().stdout;
         assert!(script.contains("pretrain-epochs"), "{shell}");
     }
-    assert_eq!(place.run(&["completions", "bash", "--json"]).done().json()["shell"], "bash");
+    assert_eq!(sandbox.run(&["completions", "bash", "--json"]).done().json()["shell"], "bash");
 }
 
 #[test]
 fn bench_step_reports_its_speed() {
     let args =
         ["bench", "step", "--columns", "20", "--batch", "32", "--seconds", "0", "--threads", "1", "--json"];
-    let times = Place::new().run(&args).done().json();
+    let times = Sandbox::new().run(&args).done().json();
     assert!(times["ms_per_step"].as_f64().unwrap() > 0.0 && times["rows_per_second"].as_f64().unwrap() > 0.0);
     assert_eq!((&times["batch"], &times["threads"]), (&32.into(), &1.into()));
 }
 
 #[test]
-fn doctor_finds_this_machine_well() {
-    let found = Place::new().run(&["doctor", "--seconds", "0", "--json"]).done().json();
+fn doctor_passes_on_this_machine() {
+    let found = Sandbox::new().run(&["doctor", "--seconds", "0", "--json"]).done().json();
     assert_eq!(found["passed"], true);
     assert!(found["checks"].as_array().unwrap().len() >= 10);
 }

@@ -1,35 +1,17 @@
 //! The device that a user asked for by name.
 
-use crate::{Cpu, Cuda, Error, Memory, Result};
+use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result};
 
-/// How the factors of a matrix product are rounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Single precision, from three products of split factors.
-    #[default]
-    Fp32,
-    /// One product of factors rounded to TF32 (10 bits): faster, and coarser.
-    Tf32,
-}
-
-/// Stores compiled kernels from one run to the next. What another user could have written must not be loaded.
-pub trait KernelCache {
-    /// The file of this name, if it is there and can be trusted.
-    fn load(&self, name: &str) -> Option<Vec<u8>>;
-    /// Stores the file. A failure costs time at the next start, nothing else.
-    fn store(&self, name: &str, bytes: &[u8]);
-}
-
-/// One of the kinds that this program can compute on; [`crate::on_device!`] gives the device itself.
+/// A device of any supported kind; [`crate::on_device!`] gives access to the concrete type.
 #[derive(Debug)]
 pub enum AnyDevice {
-    /// The processor.
+    /// The CPU.
     Cpu(Cpu),
     /// An NVIDIA device.
     Cuda(Box<Cuda>),
 }
 
-/// Evaluates an expression with the device of whichever kind: the code is compiled once per kind.
+/// Evaluates an expression with the concrete device: the code is compiled once per kind.
 #[cfg(feature = "cuda")]
 #[macro_export]
 macro_rules! on_device {
@@ -44,7 +26,7 @@ macro_rules! on_device {
     };
 }
 
-/// Evaluates an expression with the device; this build knows the CPU alone.
+/// Evaluates an expression with the concrete device; this build supports only the CPU.
 #[cfg(not(feature = "cuda"))]
 #[macro_export]
 macro_rules! on_device {
@@ -57,9 +39,9 @@ macro_rules! on_device {
 }
 
 impl AnyDevice {
-    /// The device called `wanted`: `auto`, `cpu`, `cuda` or `cuda:N`. `auto` is the first CUDA device
-    /// where there is one that works, else the CPU; the reason why one that is there cannot be used is returned, too.
-    /// `kernels`, if any, stores what is compiled for a device.
+    /// Opens the device called `wanted`: `auto`, `cpu`, `cuda` or `cuda:N`. `auto` is the first CUDA device
+    /// if one works, else the CPU; if a CUDA device is present but unusable, the reason is returned too.
+    /// `kernels`, if any, stores compiled kernels.
     pub fn open(
         wanted: &str,
         precision: Precision,
@@ -74,13 +56,13 @@ impl AnyDevice {
                 Err(reason) => return Ok((Self::Cpu(Cpu::new()), Some(reason))),
             },
             ("cuda", "") => cuda(0)?,
-            ("cuda", number) if number.parse::<usize>().is_ok() => cuda(number.parse().unwrap_or(0))?,
+            ("cuda", ordinal) if ordinal.parse::<usize>().is_ok() => cuda(ordinal.parse().unwrap_or(0))?,
             _ => return Err(Error::UnknownDevice { wanted: wanted.to_string() }),
         };
         Ok((device, None))
     }
 
-    /// Its name, for people.
+    /// The device's human-readable name.
     pub fn name(&self) -> String {
         crate::on_device!(self, device => device.name())
     }

@@ -1,9 +1,9 @@
-//! What an expectation step takes and gives, on any device: components in, moments out.
+//! Input and output of an E-step on any device: components and moments.
 
-/// Numbers of components are padded to a multiple of this, so that they fill whole vectors.
+/// The number of components is padded to a multiple of this, so that they fill whole vectors.
 pub(crate) const LANES: usize = 8;
 
-/// The components of a diagonal mixture as an expectation step reads them: transposed, padded to whole
+/// The components of a diagonal Gaussian mixture as an E-step reads them: transposed, padded to whole
 /// vectors, and relative to a centre.
 #[derive(Clone, Debug)]
 pub struct Components {
@@ -11,7 +11,7 @@ pub struct Components {
     pub(crate) n_padded: usize,
     /// Subtracted from every latent, so that second moments keep their digits. `[J]`
     pub(crate) centre: Vec<f64>,
-    /// The part of the log joint that no latent enters; minus infinity for padding. `[C']`
+    /// The part of the log joint that does not depend on z; minus infinity for padding. `[C']`
     pub(crate) log_constants: Vec<f64>,
     /// `[J, C']`, relative to `centre`
     pub(crate) means: Vec<f64>,
@@ -31,7 +31,7 @@ pub struct Moments {
 }
 
 impl Components {
-    /// The log joint of component m is log_constants_m - 1/2 sum_j (z_j - mu_mj)^2 / s2_mj.
+    /// Components whose log joint is log_constants_m - 1/2 sum_j (z_j - mu_mj)^2 / s2_mj.
     ///
     /// # Shapes
     /// - log_constants: `[C]`, means and inverse_variances: `[C, J]`, centre: `[J]`
@@ -68,15 +68,15 @@ impl Components {
 }
 
 impl Moments {
-    /// Rows that component `m` answers for.
+    /// The total responsibility of component `m`: its effective number of rows.
     pub fn mass(&self, m: usize) -> f64 {
         self.mass[m]
     }
 
     /// Mean relative to the centre, and variance, of component `m` in column `j`.
     pub fn mean_and_variance(&self, m: usize, j: usize) -> (f64, f64) {
-        let place = j * self.mass.len() + m;
-        let mean = self.first[place] / self.mass[m];
-        (mean, self.second[place] / self.mass[m] - mean * mean)
+        let index = j * self.mass.len() + m;
+        let mean = self.first[index] / self.mass[m];
+        (mean, self.second[index] / self.mass[m] - mean * mean)
     }
 }

@@ -1,9 +1,9 @@
-//! What can go wrong on a device, as data: each front end words the advice in its own terms.
+//! Errors of a device, as data: each front end words the advice in its own terms.
 
-/// The result of everything here that can fail.
+/// The result of an operation that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong.
+/// An error of a device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,39 +16,39 @@ pub enum Error {
     /// The device cannot be opened, or failed.
     #[error("{problem}")]
     Failed {
-        /// What is wrong.
+        /// The problem, as a message.
         problem: String,
-        /// What helps.
+        /// What to do about it.
         advice: Advice,
     },
     /// The device's memory is too small.
     #[error("the device is out of memory: {} MiB more are needed, {} MiB are free", mib(*needed), mib(*free))]
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Bytes that were requested.
         needed: u64,
         /// Bytes that are free.
         free: u64,
     },
-    /// More restarts side by side than a launch can take.
-    #[error("{restarts} restarts side by side are more than the device takes: at most {most}")]
+    /// More restarts in one batch than a kernel launch can take.
+    #[error("{restarts} restarts at once are more than the device supports: at most {most}")]
     TooManyRestarts {
-        /// How many were asked for.
+        /// How many were requested.
         restarts: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
-    /// More mixture components than a block of the device can hold.
+    /// More mixture components than fit into the shared memory of a thread block.
     #[error("{components} mixture components are more than the device's kernels have room for")]
     TooManyComponents {
-        /// How many were asked for.
+        /// How many were requested.
         components: usize,
     },
-    /// The caller asked long work to stop.
+    /// The caller interrupted a long computation.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What helps against a failure of a device.
+/// What the user can do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -60,13 +60,13 @@ pub enum Advice {
     InstallCompiler,
     /// Update the driver.
     UpdateDriver,
-    /// Choose one of the devices that there are.
+    /// Choose an existing device.
     ChooseDevice,
-    /// A newer NVRTC may know the device; else use the CPU.
+    /// Install a newer NVRTC, which may support the device, or use the CPU.
     UpdateCompiler,
     /// Use the CPU.
     UseCpu,
-    /// Check the device; a checkpoint can be resumed.
+    /// Check the device, then resume from the checkpoint.
     CheckDevice,
 }
 

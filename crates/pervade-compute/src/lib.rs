@@ -1,12 +1,12 @@
-//! Arithmetic on a device: buffers, parameters, and the operations that training is made of. This crate knows numbers,
+//! Arithmetic on a device: buffers, parameters, and the operations that training consists of. This crate knows arrays,
 //! not VaDE, and no data files.
 //!
-//! The operations are traits, one per family, each implemented in the file where its arithmetic is ([`cpu`], `cuda`).
-//! [`Device`] is the sum of those that VaDE needs; a method that needs more asks for more, such as
-//! `D: Device + Convolution`.
+//! Operations are methods of traits, one trait and one file per family, implemented for each device ([`cpu`], `cuda`).
+//! [`Device`] combines the traits that VaDE needs; a method that needs more adds bounds, such as
+//! `D: Device + BatchNorm`.
 //!
-//! All operations work on R models side by side (the restart axis): matrices are [R, rows, columns], parameters [R, P],
-//! and each restart sees exactly what it would see alone. Letters in the documentation: R restarts, B rows of a batch, L
+//! All operations work on a batch of R independent models (the restart axis): matrices are [R, rows, columns], parameters [R, P],
+//! and a restart's results do not depend on the others. Letters in the documentation: R restarts, B rows of a batch, L
 //! samples per row, D columns, J latents, C components.
 
 mod any;
@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod cuda_options;
 mod error;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
@@ -26,28 +27,35 @@ pub mod random;
 mod tick;
 mod wide;
 
-pub use any::{AnyDevice, KernelCache, Precision};
+pub use any::AnyDevice;
 pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
+pub use cuda_options::{KernelCache, Precision};
 pub use error::{Advice, Error, Result};
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::Cuda;
 pub use ops::*;
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
-pub use tick::{AdamStep, MOST_STEPS, Tick, Ticks};
+pub use tick::{AdamStep, MAX_STEPS, Tick, Ticks};
 use tick::{BETA2, inverse_root, step_size};
 
-/// Bound on the log variances of q(z|x) and of the components: one row beyond it would turn every
-/// gradient of its batch into infinities.
+/// Bound on the log variances of q(z|x) and of the components: a single row beyond it would turn every
+/// gradient of its batch infinite.
 pub const LOG_VARIANCE_LIMIT: f32 = 20.0;
 
-/// Bound on the log variance that a Gaussian decoder emits: a constant column would otherwise send
+/// Bound on the log variance that a Gaussian decoder outputs: a constant column would otherwise drive
 /// the likelihood to infinity.
 pub const DECODER_LOG_VARIANCE_LIMIT: f32 = 10.0;
 
-/// Everything that VaDE needs of a device.
-pub trait Device: Memory + Recording + Rows + Layers + Sums + Latents + Likelihoods + Prior + Points {}
+/// All operations that VaDE needs from a device.
+pub trait Device:
+    Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+{
+}
 
-impl<D: Memory + Recording + Rows + Layers + Sums + Latents + Likelihoods + Prior + Points> Device for D {}
+impl<D> Device for D where
+    D: Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+{
+}

@@ -1,13 +1,13 @@
-//! Stands in for CUDA in a build without it: opening a device says so.
+//! Stand-in for CUDA in a build without it: opening a device is an error.
 
 use crate::{Advice, Error, KernelCache, Precision, Result};
 
-/// A CUDA device, of which this build has none.
+/// A CUDA device; uninhabited in this build, which has no CUDA.
 #[derive(Debug)]
 pub enum Cuda {}
 
 impl Cuda {
-    /// An error: this build has no CUDA.
+    /// Always an error: this build has no CUDA.
     pub fn open(_ordinal: usize, _precision: Precision, _kernels: Option<&dyn KernelCache>) -> Result<Self> {
         Err(Error::Failed {
             problem: "no CUDA driver can be used: this build has no CUDA".to_string(),
@@ -15,7 +15,7 @@ impl Cuda {
         })
     }
 
-    /// False.
+    /// Always false.
     pub fn is_present() -> bool {
         false
     }

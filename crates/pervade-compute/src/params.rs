@@ -1,22 +1,22 @@
-//! Matrices and the flat parameter buffers with their table of named slices.
+//! Matrices, flat parameter buffers, and the layout of named slices in them.
 
 use crate::{Memory, Result};
 
-/// Numbers on a device as [R, rows, columns], row-major.
+/// A batch of R matrices on a device, [R, rows, columns], row-major.
 #[derive(Debug, Clone)]
 pub struct Matrix<B> {
-    /// The numbers.
+    /// The elements.
     pub data: B,
-    /// Models side by side, R.
+    /// The number of models, R.
     pub restarts: usize,
-    /// Rows of each.
+    /// Rows per model.
     pub rows: usize,
-    /// Columns of each.
+    /// Columns per model.
     pub columns: usize,
 }
 
 impl<B> Matrix<B> {
-    /// Zeros on `device`.
+    /// A matrix of zeros on `device`.
     pub fn zeros<D: Memory<Buffer = B>>(
         device: &D,
         restarts: usize,
@@ -26,16 +26,28 @@ impl<B> Matrix<B> {
         Ok(Self { data: device.zeros(restarts * rows * columns)?, restarts, rows, columns })
     }
 
-    /// Numbers of one restart.
+    /// Elements per model.
     pub fn stride(&self) -> usize {
         self.rows * self.columns
+    }
+
+    /// The same numbers as so many rows per restart.
+    ///
+    /// # Panics
+    /// If the numbers cannot be divided into that many rows.
+    pub fn reshape(&mut self, rows: usize) {
+        let stride = self.stride();
+        assert!(stride == 0 || stride.is_multiple_of(rows), "{stride} numbers in {rows} rows");
+        if stride > 0 {
+            (self.rows, self.columns) = (rows, stride / rows);
+        }
     }
 }
 
 /// A matrix inside the flat parameter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// First number.
+    /// Index of the first element.
     pub offset: usize,
     /// Rows.
     pub rows: usize,
@@ -44,13 +56,13 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Where the numbers lie.
+    /// The slot's range of elements in the buffer.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.rows * self.columns
     }
 }
 
-/// Weight [in, out] and bias [1, out] of a layer.
+/// Weight [in, out] and bias [1, out] of an affine layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Affine {
     /// W.
@@ -59,10 +71,10 @@ pub struct Affine {
     pub bias: Slot,
 }
 
-/// The mixture's free parameters: logits [1, C], means [C, J], log variances [C, J].
+/// The parameters of a Gaussian mixture: logits [1, C], means [C, J], log variances [C, J].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixtureSlots {
-    /// Weights are their softmax.
+    /// The mixture weights are their softmax.
     pub logits: Slot,
     /// Means.
     pub means: Slot,
@@ -71,18 +83,18 @@ pub struct MixtureSlots {
 }
 
 impl MixtureSlots {
-    /// C.
+    /// The number of components, C.
     pub fn n_components(&self) -> usize {
         self.means.rows
     }
 
-    /// J.
+    /// The number of latent columns, J.
     pub fn n_latents(&self) -> usize {
         self.means.columns
     }
 }
 
-/// The table of named slices: what lies where in a flat buffer.
+/// The layout of a flat parameter buffer: named slots, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     slots: Vec<(String, Slot)>,
@@ -90,7 +102,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Slices start on a cache line, so that no two threads of Adam share one.
+    /// Slots start on a cache line, so that no two threads of Adam share one.
     const ALIGN: usize = 16;
 
     /// Adds a named matrix at the end.
@@ -108,12 +120,12 @@ impl Layout {
         Affine { weight, bias }
     }
 
-    /// The layers' weights.
+    /// The slots of all layers' weights (not biases).
     pub fn weights(&self) -> Vec<Slot> {
         self.slots.iter().filter(|(name, _)| name.ends_with(".weight")).map(|&(_, slot)| slot).collect()
     }
 
-    /// Numbers in a buffer of this layout, padding included: P.
+    /// Elements in a buffer of this layout, including padding: P.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -123,7 +135,7 @@ impl Layout {
         self.len == 0
     }
 
-    /// Names and places, in order.
+    /// Names and slots, in order.
     pub fn slots(&self) -> &[(String, Slot)] {
         &self.slots
     }
@@ -134,25 +146,25 @@ impl Layout {
 pub struct Params<B> {
     /// The parameters.
     pub values: B,
-    /// Gradient of the loss.
+    /// Gradients of the loss.
     pub gradients: B,
     /// Adam's running mean of the gradient.
     pub first_moments: B,
     /// Adam's running mean of the squared gradient.
     pub second_moments: B,
-    /// Models side by side, R.
+    /// The number of models, R.
     pub restarts: usize,
-    /// Numbers of one model, P.
+    /// Parameters per model, P.
     pub stride: usize,
-    /// Adam's share of the old value in the first moments.
+    /// Adam's decay rate of the first moments.
     pub beta1: f32,
 }
 
-/// What Adam's authors propose.
+/// The default of Adam's authors.
 const BETA1: f32 = 0.9;
 
 impl<B> Params<B> {
-    /// Zeros for R models of P numbers.
+    /// Zeros for R models of P parameters.
     pub fn zeros<D: Memory<Buffer = B>>(device: &D, restarts: usize, stride: usize) -> Result<Self> {
         let zeros = || device.zeros(restarts * stride);
         Ok(Self {
@@ -166,16 +178,16 @@ impl<B> Params<B> {
         })
     }
 
-    /// Parameters alone, for a fitted model that only computes forward: the other buffers are empty.
+    /// Parameters for inference: the buffers of gradients and moments are empty.
     pub fn fixed<D: Memory<Buffer = B>>(device: &D, values: &[f32]) -> Result<Self> {
         let mut buffer = device.zeros(values.len())?;
         device.write(&mut buffer, 0, values)?;
-        let none = || device.zeros(0);
+        let empty = || device.zeros(0);
         Ok(Self {
             values: buffer,
-            gradients: none()?,
-            first_moments: none()?,
-            second_moments: none()?,
+            gradients: empty()?,
+            first_moments: empty()?,
+            second_moments: empty()?,
             restarts: 1,
             stride: values.len(),
             beta1: BETA1,

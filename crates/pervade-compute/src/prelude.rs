@@ -1,4 +1,4 @@
-//! All families of operations, for code that calls them on a device of a known type.
+//! Imports the traits of all operations, for code that calls them on a device of a concrete type.
 
 pub use crate::{
     BatchNorm as _, Codes as _, Convolution as _, Latents as _, Layers as _, Likelihoods as _, Memory as _,

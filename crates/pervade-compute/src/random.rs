@@ -1,6 +1,6 @@
-//! Every random number: a counter-based generator (Philox 4x32-10) keyed by seed, stage and restart
-//! and counted by step, row and column. The same number for the same counter, on one thread or many,
-//! on any device; nothing is drawn in sequence and no state is kept.
+//! Counter-based random numbers (Philox 4x32-10), keyed by seed, stream and restart
+//! and counted by step, row and column. The same counter gives the same number with any number of threads and
+//! on any device; there is no sequence and no state.
 
 /// The key of one stream of one restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl Key {
     /// The key for `stream` of restart `restart` under the user's `seed`. Parts of a program that draw independently use
     /// different streams.
     pub fn new(seed: u64, stream: impl Into<u32>, restart: usize) -> Self {
-        // One Philox call mixes all four into 64 bits, so that neighbouring seeds share nothing.
+        // One Philox call mixes all four words into 64 bits, so that neighbouring seeds give unrelated keys.
         let mixed = philox(
             [seed as u32, (seed >> 32) as u32, stream.into(), restart as u32],
             [0x7065_7276, 0x6164_6521],
@@ -25,7 +25,7 @@ impl Key {
         Self { words: [mixed[0], mixed[1]] }
     }
 
-    /// The key's two words, for a device that computes the same numbers.
+    /// The key's two words, for a device with its own implementation of the generator.
     pub fn words(self) -> [u32; 2] {
         self.words
     }
@@ -49,10 +49,10 @@ impl Key {
         ((self.uniform(a, b, c) * n as f64) as usize).min(n - 1)
     }
 
-    /// Where `i` of `0..n` goes in shuffle `round`.
+    /// The image of `i` under shuffle `round` of `0..n`.
     ///
     /// A Feistel network over the next even power of two, walked until it lands below `n`: a
-    /// permutation without a table, so a device can compute any one entry.
+    /// permutation without a table, so that a device can compute any single entry.
     #[inline]
     pub fn permute(self, i: usize, n: usize, round: u64) -> usize {
         let half_bits = (usize::BITS - (n.max(2) - 1).leading_zeros()).div_ceil(2);
@@ -93,9 +93,9 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 mod tests {
     use super::*;
 
-    /// The vectors that the generator's authors publish with it (kat_vectors of Random123).
+    /// The generator's authors publish them as kat_vectors of Random123.
     #[test]
-    fn philox_agrees_with_its_authors() {
+    fn philox_matches_the_published_test_vectors() {
         let zero = philox([0; 4], [0; 2]);
         assert_eq!(zero, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         let ones = philox([u32::MAX; 4], [u32::MAX; 2]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_has_the_right_mean_and_spread() {
+    fn uniform_has_the_right_mean_and_variance() {
         let key = Key::new(1, 7u32, 0);
         let draws: Vec<f64> = (0..20_000).map(|i| key.uniform(i, 0, 0)).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;

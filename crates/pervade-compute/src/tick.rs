@@ -1,53 +1,53 @@
-//! What changes from step to step: rows, draws, learning rates and Adam's corrections.
+//! What changes from one training step to the next: rows, random draws, learning rates and Adam's bias corrections.
 
 use std::ops::Range;
 
-/// Adam's running means: the share of the old value (Kingma and Ba, 2015). The first moment's is a field of
+/// Adam's decay rate of the second moment (Kingma and Ba, 2015). That of the first moment is a field of
 /// [`Params`](crate::Params).
 pub(crate) const BETA2: f32 = 0.999;
 
 /// The learning rate over the first moment's bias correction, after `step` steps.
 pub(crate) fn step_size(step: u64, learning_rate: f32, beta1: f32) -> f32 {
-    // Powers in double precision: at step 1e5 the single-precision one is off in the fourth digit.
+    // In double precision: at step 1e5 the single-precision power is wrong in the fourth digit.
     (f64::from(learning_rate) / (1.0 - f64::from(beta1).powf(step as f64))) as f32
 }
 
-/// The inverse root of the second moment's bias correction, after `step` steps.
+/// The inverse square root of the second moment's bias correction, after `step` steps.
 pub(crate) fn inverse_root(step: u64) -> f32 {
     (1.0 / (1.0 - f64::from(BETA2).powf(step as f64)).sqrt()) as f32
 }
 
-/// A step of Adam for a part of the parameters; the others stay as they are.
+/// A step of Adam for a range of the parameters.
 #[derive(Clone, Debug)]
 pub struct AdamStep {
-    /// The part.
+    /// The parameters to update.
     pub range: Range<usize>,
-    /// Which of the tick's learning rates is its own, for a device that replays the step.
+    /// Index into [`Tick::learning_rates`], for a device that replays the step.
     pub group: usize,
-    /// That learning rate.
+    /// The learning rate.
     pub learning_rate: f32,
-    /// Steps taken, this one included.
+    /// The number of steps taken, including this one.
     pub step: u64,
-    /// Added to the root of the second moment.
+    /// Added to the square root of the second moment.
     pub epsilon: f32,
 }
 
-/// The most steps that are passed at once.
-pub const MOST_STEPS: usize = 8;
+/// The largest number of steps in one call of [`Recording::steps`](crate::Recording::steps).
+pub const MAX_STEPS: usize = 8;
 
-/// What changes from one step of a stage to the next. All else is the same every time, so that a device
+/// What changes from one step of a stage to the next. Everything else stays the same, so that a device
 /// may record one step and replay it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tick {
-    /// Which shuffle, as in [`RowSelection::Shuffled`](crate::RowSelection::Shuffled).
+    /// The epoch, which selects the shuffle: see [`RowSelection::Shuffled`](crate::RowSelection::Shuffled).
     pub epoch: u64,
-    /// The first position, as there.
+    /// The batch's first position in the shuffle.
     pub first: u64,
-    /// The step of the draws: what [`Draw::step`](crate::Draw::step) counts from.
+    /// The base of [`Draw::step`](crate::Draw::step).
     pub draw: u64,
-    /// Adam's step, as in [`AdamStep::step`].
+    /// Adam's step count: see [`AdamStep::step`].
     pub adam: u64,
-    /// Learning rates of the parts that take steps of their own: networks, mixture.
+    /// Learning rates of the parameter groups: networks, mixture.
     pub learning_rates: [f32; 2],
 }
 
@@ -58,16 +58,16 @@ impl Tick {
     }
 }
 
-/// Ticks of steps that are passed at once; nothing is allocated for them.
+/// The ticks of up to [`MAX_STEPS`] steps, without a heap allocation.
 pub struct Ticks {
-    ticks: [Tick; MOST_STEPS],
+    ticks: [Tick; MAX_STEPS],
     n_ticks: usize,
 }
 
 impl Ticks {
-    /// One for each of `step_indices`, of which there are at most [`MOST_STEPS`].
+    /// One tick per step index; at most [`MAX_STEPS`].
     pub fn new(step_indices: Range<usize>, tick: impl Fn(usize) -> Tick) -> Self {
-        let mut ticks = [Tick::default(); MOST_STEPS];
+        let mut ticks = [Tick::default(); MAX_STEPS];
         let n_ticks = step_indices.len();
         for (to, step) in ticks[..n_ticks].iter_mut().zip(step_indices) {
             *to = tick(step);

@@ -1,4 +1,4 @@
-//! Curves over one axis, with horizontal levels that are named beside the plot.
+//! Line plots with labelled horizontal levels.
 
 use crate::page::{Anchor, Item, Page};
 use crate::palette::{BLACK, Colour, GREY, PALE};
@@ -6,43 +6,43 @@ use crate::palette::{BLACK, Colour, GREY, PALE};
 /// A curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its points, from left to right.
+    /// The points, from left to right.
     pub points: Vec<[f64; 2]>,
-    /// Its colour.
+    /// The colour.
     pub colour: Colour,
-    /// Its width.
+    /// The width.
     pub width: f64,
-    /// Zero is clear, one is solid.
+    /// From 0, transparent, to 1, opaque.
     pub opacity: f64,
-    /// Its name, beside its end.
+    /// The label at its end.
     pub label: Option<String>,
 }
 
-/// A dashed horizontal line.
+/// A labelled, dashed horizontal line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Where.
+    /// The y value.
     pub value: f64,
-    /// Its name, beside it.
+    /// The label.
     pub label: String,
-    /// Its colour.
+    /// The colour.
     pub colour: Colour,
 }
 
-/// What is to be drawn.
+/// A plot of curves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
-    /// Above the plot.
+    /// The title above the plot.
     pub title: String,
-    /// Below it.
+    /// The label of the x axis.
     pub x_label: String,
-    /// Left of it.
+    /// The label of the y axis.
     pub y_label: String,
-    /// Curves, the first below.
+    /// The curves, from bottom to top.
     pub lines: Vec<Line>,
-    /// Levels.
+    /// The horizontal levels.
     pub levels: Vec<Level>,
-    /// In small letters below.
+    /// Notes in small type below the plot.
     pub notes: Vec<String>,
 }
 
@@ -54,14 +54,14 @@ const TOP: f64 = 46.0;
 const BOTTOM: f64 = 56.0;
 const SIZE: f64 = 13.0;
 
-/// From numbers to the page.
+/// Maps data coordinates to the page.
 struct Scale {
     x: [f64; 2],
     y: [f64; 2],
 }
 
 impl Scale {
-    fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+    fn position(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let share = |value: f64, [low, high]: [f64; 2]| (value - low) / (high - low).max(f64::MIN_POSITIVE);
         [
             LEFT + share(x, self.x) * (WIDTH - LEFT - RIGHT),
@@ -71,7 +71,7 @@ impl Scale {
 }
 
 impl Curves {
-    /// The page.
+    /// Draws the plot on a page.
     pub fn page(&self) -> Page {
         let mut page = Page::new(WIDTH, HEIGHT);
         let points = || self.lines.iter().flat_map(|line| &line.points);
@@ -85,12 +85,12 @@ impl Curves {
         let scale = Scale { x, y: outer(&y_ticks, y) };
         self.axes(&mut page, &scale);
         for level in &self.levels {
-            let ends = x.map(|x| scale.place([x, level.value]));
+            let ends = x.map(|x| scale.position([x, level.value]));
             let (points, colour) = (ends.to_vec(), level.colour);
             page.items.push(Item::Line { points, colour, width: 1.4, opacity: 1.0, dashed: true });
         }
         for line in &self.lines {
-            let points = line.points.iter().map(|&point| scale.place(point)).collect();
+            let points = line.points.iter().map(|&point| scale.position(point)).collect();
             let Line { colour, width, opacity, .. } = *line;
             page.items.push(Item::Line { points, colour, width, opacity, dashed: false });
         }
@@ -103,12 +103,12 @@ impl Curves {
     fn axes(&self, page: &mut Page, scale: &Scale) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for value in ticks(scale.y, 6) {
-            let [_, y] = scale.place([scale.x[0], value]);
+            let [_, y] = scale.position([scale.x[0], value]);
             page.line(vec![[LEFT, y], [right, y]], PALE, 1.0);
             page.text([LEFT - 8.0, y + 0.35 * SIZE], SIZE, Anchor::End, &number(value));
         }
         for value in ticks(scale.x, 7) {
-            let [x, _] = scale.place([value, scale.y[0]]);
+            let [x, _] = scale.position([value, scale.y[0]]);
             page.line(vec![[x, bottom], [x, bottom + 5.0]], GREY, 1.0);
             page.text([x, bottom + 20.0], SIZE, Anchor::Middle, &number(value));
         }
@@ -122,26 +122,26 @@ impl Curves {
             text,
             anchor: Anchor::Middle,
             colour,
-            turned: true,
+            rotated: true,
             halo: false,
         });
     }
 
-    /// Names at the right, moved apart where they would lie over each other, each with a line to what it names.
+    /// Draws labels at the right, moved apart where they would overlap, each with a leader line.
     fn labels(&self, page: &mut Page, scale: &Scale) {
         let ends = self.lines.iter().filter_map(|line| {
-            let end = scale.place(*line.points.last()?);
+            let end = scale.position(*line.points.last()?);
             Some((end, line.label.clone()?, line.colour))
         });
         let levels = self
             .levels
             .iter()
-            .map(|level| (scale.place([scale.x[1], level.value]), level.label.clone(), level.colour));
+            .map(|level| (scale.position([scale.x[1], level.value]), level.label.clone(), level.colour));
         let mut labels: Vec<([f64; 2], String, Colour)> = ends.chain(levels).collect();
         labels.sort_by(|a, b| a.0[1].total_cmp(&b.0[1]));
         let wanted: Vec<f64> = labels.iter().map(|label| label.0[1]).collect();
-        let places = apart(&wanted, SIZE + 4.0, TOP, HEIGHT - BOTTOM);
-        for ((end, text, colour), y) in labels.into_iter().zip(places) {
+        let positions = spaced(&wanted, SIZE + 4.0, TOP, HEIGHT - BOTTOM);
+        for ((end, text, colour), y) in labels.into_iter().zip(positions) {
             let x = WIDTH - RIGHT + 26.0;
             page.line(vec![end, [WIDTH - RIGHT + 6.0, end[1]], [x - 5.0, y], [x - 1.0, y]], colour, 1.0);
             page.text([x + 2.0, y + 0.35 * SIZE], SIZE, Anchor::Start, &text);
@@ -149,18 +149,18 @@ impl Curves {
     }
 }
 
-/// Least and greatest; a range of one where there is none.
+/// Minimum and maximum; a range of length one if they are equal or there are no values.
 fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let [low, high] =
         values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(v), high.max(v)]);
     match high - low {
-        spread if spread > 0.0 && spread.is_finite() => [low, high],
+        length if length > 0.0 && length.is_finite() => [low, high],
         _ if low.is_finite() => [low - 0.5, low + 0.5],
         _ => [0.0, 1.0],
     }
 }
 
-/// Round numbers within a range, about as many as asked for.
+/// Round values within a range, about `count` of them.
 fn ticks([low, high]: [f64; 2], count: usize) -> Vec<f64> {
     let raw = (high - low) / count as f64;
     let unit = 10f64.powf(raw.log10().floor());
@@ -176,22 +176,22 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// Places in rising order, at least `gap` from each other, near those wanted and within the plot where there is room.
-fn apart(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
-    let mut places: Vec<f64> = wanted.to_vec();
-    for i in 1..places.len() {
-        places[i] = places[i].max(places[i - 1] + gap);
+/// Ascending positions at least `gap` apart, near the wanted ones and within the plot if they fit.
+fn spaced(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut positions: Vec<f64> = wanted.to_vec();
+    for i in 1..positions.len() {
+        positions[i] = positions[i].max(positions[i - 1] + gap);
     }
-    // What was pushed beyond the foot pushes back, and labels move half of the way back up to what they name.
+    // Labels pushed below the plot push back, and all move half of the way back to their wanted positions.
     for _ in 0..100 {
-        for i in (0..places.len()).rev() {
-            let most = places.get(i + 1).map_or(high, |next| next - gap);
-            let least = if i == 0 { low } else { places[i - 1] + gap };
-            let own = 0.5 * (places[i] + wanted[i]);
-            places[i] = own.max(least).min(most);
+        for i in (0..positions.len()).rev() {
+            let max = positions.get(i + 1).map_or(high, |next| next - gap);
+            let min = if i == 0 { low } else { positions[i - 1] + gap };
+            let own = 0.5 * (positions[i] + wanted[i]);
+            positions[i] = own.max(min).min(max);
         }
     }
-    places
+    positions
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
     fn ticks_are_round_and_labels_keep_their_distance() {
         assert_eq!(ticks([0.0, 300.0], 7), [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0]);
         assert_eq!(ticks([53.7, 94.5], 6), [60.0, 70.0, 80.0, 90.0]);
-        let places = apart(&[100.0, 101.0, 102.0, 390.0, 395.0], 17.0, 40.0, 400.0);
-        assert!(places.windows(2).all(|pair| pair[1] - pair[0] > 16.9), "{places:?}");
-        assert!(places[4] <= 400.0 && places[0] > 60.0, "{places:?}");
+        let positions = spaced(&[100.0, 101.0, 102.0, 390.0, 395.0], 17.0, 40.0, 400.0);
+        assert!(positions.windows(2).all(|pair| pair[1] - pair[0] > 16.9), "{positions:?}");
+        assert!(positions[4] <= 400.0 && positions[0] > 60.0, "{positions:?}");
         assert_eq!((number(0.5), number(60.0)), ("0.5".to_string(), "60".to_string()));
     }
 }

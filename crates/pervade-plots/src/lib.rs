@@ -1,9 +1,9 @@
-//! Figures: curves with levels, scatter plots, grids of images, and t-SNE. Plain data go in, a [`Page`] comes out, and a
-//! page is an SVG text or the bytes of a PNG; nothing here reads or writes files, and the same data give the same bytes.
+//! Figures: curves with levels, scatter plots, grids of images, and t-SNE. Each figure becomes a [`Page`], which is
+//! rendered as SVG or PNG; nothing here reads or writes files, and the same data give the same bytes.
 //!
-//! A page is a list of shapes with two small renderers, so that both files show the same. Shapes become pixels by
-//! `tiny-skia`, letters by their outlines in a font that is part of the program: no system fonts are needed.
-//! Colours are those of Okabe and Ito, which the colour-blind tell apart; classes differ in shape too.
+//! A page is a list of shapes with two small renderers, so that SVG and PNG look the same. PNGs are rasterised by
+//! `tiny-skia`, with an embedded font: no system fonts are needed.
+//! Colours are the colour-blind safe palette of Okabe and Ito; classes also differ in shape.
 
 mod curves;
 mod font;

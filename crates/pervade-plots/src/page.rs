@@ -1,33 +1,33 @@
-//! A page of shapes, in pixels of 1/96 inch from the top left.
+//! A page of shapes, with coordinates in pixels of 1/96 inch from the top left.
 
 use crate::font;
 use crate::palette::{BLACK, Colour, GREY, Shape};
 
-/// Where a text stands against its point.
+/// The horizontal alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// It is centred there.
+    /// The text is centred at the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
-/// Something on the page.
+/// An element of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// A line through points.
+    /// A polyline.
     Line {
-        /// Its corners.
+        /// The vertices.
         points: Vec<[f64; 2]>,
-        /// Its colour.
+        /// The colour.
         colour: Colour,
-        /// Its width.
+        /// The width.
         width: f64,
-        /// Zero is clear, one is solid.
+        /// From 0, transparent, to 1, opaque.
         opacity: f64,
-        /// Dashes instead of a whole line.
+        /// Whether the line is dashed.
         dashed: bool,
     },
     /// A filled rectangle.
@@ -36,60 +36,60 @@ pub enum Item {
         at: [f64; 2],
         /// Width and height.
         size: [f64; 2],
-        /// Its colour.
+        /// The colour.
         colour: Colour,
     },
-    /// Points of one look.
+    /// Points with the same shape and colour.
     Marks {
-        /// Where they are.
+        /// The centres.
         centres: Vec<[f64; 2]>,
-        /// What they look like.
+        /// The shape.
         shape: Shape,
-        /// Half their width.
+        /// Half the width.
         radius: f64,
-        /// Their colour.
+        /// The colour.
         colour: Colour,
-        /// Zero is clear, one is solid.
+        /// From 0, transparent, to 1, opaque.
         opacity: f64,
     },
     /// A line of text.
     Text {
-        /// Its foot.
+        /// The point on the baseline to which it is aligned.
         at: [f64; 2],
-        /// Height of the font.
+        /// The font size.
         size: f64,
-        /// The letters.
+        /// The text.
         text: String,
-        /// Where it stands against the point.
+        /// The alignment.
         anchor: Anchor,
-        /// Its colour.
+        /// The colour.
         colour: Colour,
-        /// Turned by a right angle, to be read from below.
-        turned: bool,
-        /// A white edge, to be read over points.
+        /// Whether it is rotated by 90 degrees, to be read from bottom to top.
+        rotated: bool,
+        /// Whether it has a white outline, to be readable over points.
         halo: bool,
     },
-    /// A grey picture, each of its pixels a square.
+    /// A greyscale image.
     Image {
         /// Top left corner.
         at: [f64; 2],
         /// Width and height on the page.
         size: [f64; 2],
-        /// Columns of pixels.
+        /// The number of columns of pixels.
         columns: usize,
-        /// Brightness, row by row.
+        /// Brightness, row-major.
         pixels: Vec<u8>,
     },
 }
 
-/// The page.
+/// A figure: a list of shapes that can be rendered as SVG or PNG.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// Width.
+    /// The width.
     pub width: f64,
-    /// Height.
+    /// The height.
     pub height: f64,
-    /// What is on it, the first below.
+    /// The elements, from bottom to top.
     pub items: Vec<Item>,
 }
 
@@ -99,34 +99,34 @@ impl Page {
         Self { width, height, items: Vec::new() }
     }
 
-    /// A solid line.
+    /// Adds a solid line.
     pub fn line(&mut self, points: Vec<[f64; 2]>, colour: Colour, width: f64) {
         self.items.push(Item::Line { points, colour, width, opacity: 1.0, dashed: false });
     }
 
-    /// Black text.
+    /// Adds black text.
     pub fn text(&mut self, at: [f64; 2], size: f64, anchor: Anchor, text: &str) {
         self.coloured_text(at, size, anchor, BLACK, text);
     }
 
-    /// Text of a colour.
+    /// Adds coloured text.
     pub fn coloured_text(&mut self, at: [f64; 2], size: f64, anchor: Anchor, colour: Colour, text: &str) {
-        let (text, turned, halo) = (text.to_string(), false, false);
-        self.items.push(Item::Text { at, size, text, anchor, colour, turned, halo });
+        let (text, rotated, halo) = (text.to_string(), false, false);
+        self.items.push(Item::Text { at, size, text, anchor, colour, rotated, halo });
     }
 
-    /// The outline of a rectangle.
+    /// Adds the outline of a rectangle.
     pub fn frame(&mut self, at: [f64; 2], size: [f64; 2], colour: Colour, width: f64) {
         let ([x, y], [w, h]) = (at, size);
         self.line(vec![[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]], colour, width);
     }
 
-    /// Width of a text in this size.
+    /// The width of a text at a font size.
     pub fn text_width(text: &str, size: f64) -> f64 {
         font::width(text) * size
     }
 
-    /// Notes below everything else, in small grey letters; the page grows by their lines.
+    /// Adds notes below everything else, in small grey type; the page grows by their height.
     pub fn notes(&mut self, notes: &[String], left: f64) {
         const SIZE: f64 = 11.5;
         let width = self.width - 2.0 * left;
@@ -136,7 +136,7 @@ impl Page {
         }
     }
 
-    /// A text broken into lines of at most `width`.
+    /// Wraps a text into lines of at most `width`.
     pub fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in text.split_whitespace() {

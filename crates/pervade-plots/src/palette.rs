@@ -1,9 +1,9 @@
-//! Colours and shapes that classes are told apart by.
+//! Colours and shapes of classes.
 
 /// Red, green, blue.
 pub type Colour = [u8; 3];
 
-/// What a point is drawn as.
+/// The shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A disc.
@@ -12,23 +12,23 @@ pub enum Shape {
     Triangle,
     /// A square.
     Square,
-    /// A square on its corner.
+    /// A square standing on a corner.
     Diamond,
-    /// An oblique cross.
+    /// A diagonal cross.
     Cross,
 }
 
-/// Text and frames.
+/// For text and frames.
 pub const BLACK: Colour = [20, 20, 20];
-/// Ticks and leaders.
+/// For ticks and leader lines.
 pub const GREY: Colour = [110, 110, 110];
-/// Grid lines.
+/// For grid lines.
 pub const PALE: Colour = [222, 222, 222];
-/// The page.
+/// For the page's background.
 pub const WHITE: Colour = [255, 255, 255];
 
-/// Okabe and Ito, "Color Universal Design" (2008): told apart by the colour-blind. A grey and a dark
-/// brown are ours, so that ten classes have ten colours.
+/// The colour-blind safe palette of Okabe and Ito, "Color Universal Design" (2008), extended by a grey and a dark
+/// brown, so that ten classes have ten colours.
 pub const OKABE_ITO: [Colour; 10] = [
     [0, 114, 178],   // blue
     [230, 159, 0],   // orange
@@ -42,7 +42,7 @@ pub const OKABE_ITO: [Colour; 10] = [
     [120, 66, 24],   // brown
 ];
 
-/// The colour of a class; after ten they come again, with other shapes.
+/// The colour of a class; the colours repeat after ten, with other shapes.
 pub fn class_colour(class: usize) -> Colour {
     OKABE_ITO[class % OKABE_ITO.len()]
 }

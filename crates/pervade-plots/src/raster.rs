@@ -1,4 +1,4 @@
-//! A page as pixels.
+//! Rendering of a page as PNG.
 
 use tiny_skia::{
     FillRule, FilterQuality, Paint, Path, PathBuilder, Pixmap, PixmapPaint, PremultipliedColorU8, Rect,
@@ -10,13 +10,13 @@ use crate::page::{Anchor, Item, Page};
 use crate::palette::Shape;
 use crate::palette::{Colour, WHITE};
 
-/// Pixels of the widest and highest picture: 16,384 each way is a gigabyte.
-const MOST_PIXELS: f64 = 16_384.0;
+/// The maximum width and height in pixels: 16,384 squared takes a gigabyte.
+const MAX_PIXELS: f64 = 16_384.0;
 
 impl Page {
-    /// The page as an RGB PNG, `scale` pixels for each of its own; an error says that there is no such picture.
+    /// The page as an RGB PNG, magnified by `scale`; an error if it is too large.
     pub fn png(&self, scale: f64) -> std::io::Result<Vec<u8>> {
-        let side = |length: f64| (length * scale).round().clamp(1.0, MOST_PIXELS) as u32;
+        let side = |length: f64| (length * scale).round().clamp(1.0, MAX_PIXELS) as u32;
         let (width, height) = (side(self.width), side(self.height));
         let mut pixmap =
             Pixmap::new(width, height).ok_or_else(|| std::io::Error::other("the page is too large"))?;
@@ -58,30 +58,30 @@ fn draw(pixmap: &mut Pixmap, item: &Item, base: Transform) {
             }
         }
         Item::Marks { centres, shape, radius, colour, opacity } => {
-            // One by one, so that overlapping points add up to darker places.
+            // One by one, so that overlapping points become darker.
             for centre in centres {
                 mark(pixmap, *centre, *shape, *radius, &paint(*colour, *opacity), base);
             }
         }
-        Item::Text { at, size, text, anchor, colour, turned, halo } => {
+        Item::Text { at, size, text, anchor, colour, rotated, halo } => {
             let Some(path) = font::outline(text) else { return };
-            let back = font::width(text)
+            let shift = font::width(text)
                 * match anchor {
                     Anchor::Start => 0.0,
                     Anchor::Middle => 0.5,
                     Anchor::End => 1.0,
                 };
-            let place = Transform::from_translate(at[0] as f32, at[1] as f32);
-            let turn = if *turned { Transform::from_rotate(-90.0) } else { Transform::identity() };
-            let grow = Transform::from_scale(*size as f32, *size as f32).pre_translate(-back as f32, 0.0);
-            let whole = base.pre_concat(place).pre_concat(turn).pre_concat(grow);
+            let translation = Transform::from_translate(at[0] as f32, at[1] as f32);
+            let rotation = if *rotated { Transform::from_rotate(-90.0) } else { Transform::identity() };
+            let scaling = Transform::from_scale(*size as f32, *size as f32).pre_translate(-shift as f32, 0.0);
+            let transform = base.pre_concat(translation).pre_concat(rotation).pre_concat(scaling);
             if *halo {
                 // The width is in units of the font's height.
                 let stroke =
                     Stroke { width: 0.28, line_join: tiny_skia::LineJoin::Round, ..Stroke::default() };
-                pixmap.stroke_path(&path, &paint(WHITE, 1.0), &stroke, whole, None);
+                pixmap.stroke_path(&path, &paint(WHITE, 1.0), &stroke, transform, None);
             }
-            pixmap.fill_path(&path, &paint(*colour, 1.0), FillRule::Winding, whole, None);
+            pixmap.fill_path(&path, &paint(*colour, 1.0), FillRule::Winding, transform, None);
         }
         Item::Image { at, size, columns, pixels } => image(pixmap, *at, *size, *columns, pixels, base),
     }
@@ -126,7 +126,7 @@ fn mark(
     }
 }
 
-/// The corners of a mark; of a cross the ends of its falling bar. Areas are about equal.
+/// The corners of a mark; for a cross, the ends of its descending bar. Areas are about equal.
 pub(crate) fn corners(shape: Shape, centre: [f64; 2], radius: f64) -> Vec<[f64; 2]> {
     let r = radius;
     let offsets: &[[f64; 2]] = match shape {
@@ -141,12 +141,12 @@ pub(crate) fn corners(shape: Shape, centre: [f64; 2], radius: f64) -> Vec<[f64; 
 fn image(pixmap: &mut Pixmap, at: [f64; 2], size: [f64; 2], columns: usize, pixels: &[u8], base: Transform) {
     let rows = pixels.len() / columns.max(1);
     let Some(mut picture) = Pixmap::new(columns as u32, rows as u32) else { return };
-    for (place, &grey) in picture.pixels_mut().iter_mut().zip(pixels) {
-        *place = PremultipliedColorU8::from_rgba(grey, grey, grey, 255).unwrap_or(*place);
+    for (pixel, &grey) in picture.pixels_mut().iter_mut().zip(pixels) {
+        *pixel = PremultipliedColorU8::from_rgba(grey, grey, grey, 255).unwrap_or(*pixel);
     }
-    let place = base
+    let transform = base
         .pre_translate(at[0] as f32, at[1] as f32)
         .pre_scale((size[0] / columns as f64) as f32, (size[1] / rows as f64) as f32);
     let paint = PixmapPaint { quality: FilterQuality::Nearest, ..PixmapPaint::default() };
-    pixmap.draw_pixmap(0, 0, picture.as_ref(), &paint, place, None);
+    pixmap.draw_pixmap(0, 0, picture.as_ref(), &paint, transform, None);
 }

@@ -1,30 +1,30 @@
-//! Panels of points, a colour and a shape a class, the class named where most of its points lie.
+//! Scatter plots with a colour and a shape per class, and class names at the densest points.
 
 use crate::page::{Anchor, Item, Page};
 use crate::palette::Shape;
 use crate::palette::{BLACK, Colour, PALE};
 
-/// One panel.
+/// A panel of a scatter plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScatterPanel {
-    /// Above it.
+    /// The title above the panel.
     pub title: String,
-    /// Where the points are; any scale.
+    /// The points, in any scale.
     pub points: Vec<[f64; 2]>,
-    /// The class of each.
+    /// The class of each point.
     pub classes: Vec<u32>,
-    /// Which of the page's sets of classes it has.
+    /// Index into the page's sets of classes.
     pub set: usize,
 }
 
-/// What classes look like and are called.
+/// Names and looks of classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
-    /// Their names, in a legend below.
+    /// The names, for the legend below.
     pub names: Vec<String>,
-    /// Their colours and shapes.
+    /// The colours and shapes.
     pub looks: Vec<(Colour, Shape)>,
-    /// Whether each name stands over its points too.
+    /// Whether each name is also drawn over its points.
     pub named_in_place: bool,
 }
 
@@ -34,10 +34,10 @@ const TITLE: f64 = 24.0;
 const HEAD: f64 = 40.0;
 const LEGEND: f64 = 26.0;
 const RADIUS: f64 = 1.7;
-/// A panel's points keep this distance from its frame.
+/// The distance of a panel's points from its frame.
 const INSET: f64 = 10.0;
 
-/// Panels side by side, `columns` a line, with a legend for each set of classes; notes below.
+/// A page of panels, `columns` per line, with a legend per set of classes, and notes below.
 pub fn scatter_panels(
     title: &str,
     panels: &[ScatterPanel],
@@ -103,10 +103,10 @@ fn legend_lines(set: &Classes, width: f64) -> Vec<Vec<usize>> {
 fn draw(page: &mut Page, panel: &ScatterPanel, set: &Classes, at: [f64; 2]) {
     page.frame(at, [SIDE, SIDE], PALE, 1.0);
     page.text([at[0], at[1] - 7.0], 13.0, Anchor::Start, &panel.title);
-    let places = fitted(&panel.points, at);
+    let positions = fitted(&panel.points, at);
     for class in 0..set.names.len() {
         let own = |i: &usize| panel.classes[*i] as usize == class;
-        let centres: Vec<[f64; 2]> = (0..places.len()).filter(own).map(|i| places[i]).collect();
+        let centres: Vec<[f64; 2]> = (0..positions.len()).filter(own).map(|i| positions[i]).collect();
         let (colour, shape) = set.looks[class % set.looks.len()];
         page.items.push(Item::Marks { centres, shape, radius: RADIUS, colour, opacity: 0.8 });
     }
@@ -114,17 +114,17 @@ fn draw(page: &mut Page, panel: &ScatterPanel, set: &Classes, at: [f64; 2]) {
         return;
     }
     for class in 0..set.names.len() {
-        let own: Vec<[f64; 2]> =
-            (0..places.len()).filter(|&i| panel.classes[i] as usize == class).map(|i| places[i]).collect();
+        let is_own = |&i: &usize| panel.classes[i] as usize == class;
+        let own: Vec<[f64; 2]> = (0..positions.len()).filter(is_own).map(|i| positions[i]).collect();
         if let Some([x, y]) = densest(&own) {
             let (text, colour) = (set.names[class].clone(), BLACK);
             let (at, anchor) = ([x, y + 5.5], Anchor::Middle);
-            page.items.push(Item::Text { at, size: 16.0, text, anchor, colour, turned: false, halo: true });
+            page.items.push(Item::Text { at, size: 16.0, text, anchor, colour, rotated: false, halo: true });
         }
     }
 }
 
-/// Points scaled alike on both axes into the panel.
+/// Scales points into the panel, with the same scale on both axes.
 fn fitted(points: &[[f64; 2]], at: [f64; 2]) -> Vec<[f64; 2]> {
     let bounds = |axis: usize| {
         points
@@ -133,14 +133,14 @@ fn fitted(points: &[[f64; 2]], at: [f64; 2]) -> Vec<[f64; 2]> {
             .fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], v| [a.min(v), b.max(v)])
     };
     let (x, y) = (bounds(0), bounds(1));
-    let reach = (x[1] - x[0]).max(y[1] - y[0]).max(f64::MIN_POSITIVE);
-    let room = SIDE - 2.0 * INSET;
-    let place =
-        |value: f64, [low, high]: [f64; 2]| SIDE / 2.0 + (value - f64::midpoint(low, high)) / reach * room;
-    points.iter().map(|p| [at[0] + place(p[0], x), at[1] + SIDE - place(p[1], y)]).collect()
+    let extent = (x[1] - x[0]).max(y[1] - y[0]).max(f64::MIN_POSITIVE);
+    let inner = SIDE - 2.0 * INSET;
+    let position =
+        |value: f64, [low, high]: [f64; 2]| SIDE / 2.0 + (value - f64::midpoint(low, high)) / extent * inner;
+    points.iter().map(|p| [at[0] + position(p[0], x), at[1] + SIDE - position(p[1], y)]).collect()
 }
 
-/// The point with the most others of its class around it: a median may lie where there are none.
+/// The centre of the densest neighbourhood: a median may be where there are no points.
 fn densest(points: &[[f64; 2]]) -> Option<[f64; 2]> {
     const NEAR: f64 = 14.0;
     let near = |a: &[f64; 2]| {
@@ -151,7 +151,7 @@ fn densest(points: &[[f64; 2]]) -> Option<[f64; 2]> {
         Some(b) if counts[b] >= counts[i] => Some(b),
         _ => Some(i),
     })?;
-    // The middle of that neighbourhood.
+    // The mean of that neighbourhood.
     let around = points
         .iter()
         .filter(|b| (points[best][0] - b[0]).powi(2) + (points[best][1] - b[1]).powi(2) < NEAR * NEAR);

@@ -1,4 +1,4 @@
-//! A page as SVG: text stays text, pictures are PNG inside.
+//! Rendering of a page as SVG: text stays text, images are embedded as PNG.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ fn hex([r, g, b]: Colour) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// A coordinate with as many digits as can be seen.
+/// A coordinate with two digits, without trailing zeros.
 fn short(x: f64) -> String {
     let text = format!("{x:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -62,13 +62,13 @@ fn element(item: &Item) -> String {
         Item::Marks { centres, shape, radius, colour, opacity } => {
             marks(centres, *shape, *radius, *colour, *opacity)
         }
-        Item::Text { at, size, text, anchor, colour, turned, halo } => {
+        Item::Text { at, size, text, anchor, colour, rotated, halo } => {
             let anchor = match anchor {
                 Anchor::Start => "start",
                 Anchor::Middle => "middle",
                 Anchor::End => "end",
             };
-            let turn = if *turned {
+            let rotation = if *rotated {
                 format!(" transform=\"rotate(-90 {} {})\"", short(at[0]), short(at[1]))
             } else {
                 String::new()
@@ -79,7 +79,7 @@ fn element(item: &Item) -> String {
                 ""
             };
             format!(
-                "<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}{edge}>{}</text>\n",
+                "<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{rotation}{edge}>{}</text>\n",
                 short(at[0]),
                 short(at[1]),
                 short(*size),
@@ -103,7 +103,7 @@ fn clear(opacity: f64, name: &str) -> String {
     if opacity < 1.0 { format!(" {name}=\"{}\"", short(opacity)) } else { String::new() }
 }
 
-/// All points of one look in one group.
+/// All points with the same shape and colour in one group.
 fn marks(centres: &[[f64; 2]], shape: Shape, radius: f64, colour: Colour, opacity: f64) -> String {
     let (open, close) = match shape {
         Shape::Cross => (
@@ -144,7 +144,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Writing to memory cannot fail; an empty picture stands for one that cannot be.
+/// The image as PNG, or no bytes if it is not a valid image; writing to memory cannot fail.
 fn grey_png(columns: usize, pixels: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, columns as u32, (pixels.len() / columns.max(1)) as u32);
@@ -160,9 +160,9 @@ fn base64(bytes: &[u8]) -> String {
     for part in bytes.chunks(3) {
         let word =
             part.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - part.len()));
-        for place in 0..4 {
-            let letter = LETTERS[(word >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= part.len() { char::from(letter) } else { '=' });
+        for i in 0..4 {
+            let letter = LETTERS[(word >> (18 - 6 * i) & 63) as usize];
+            text.push(if i <= part.len() { char::from(letter) } else { '=' });
         }
     }
     text
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_written_as_everyone_writes_them() {
+    fn base64_matches_the_test_vectors_of_rfc_4648() {
         assert_eq!(
             ["", "f", "fo", "foo", "foob"].map(|t| base64(t.as_bytes())),
             ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]

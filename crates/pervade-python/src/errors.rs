@@ -1,17 +1,18 @@
-//! The library's errors as Python's, with the same words; settings are parameters there.
+//! The library's errors as Python exceptions, with the same message; settings are called parameters.
 
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::{Error, Hint, Term};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 
-/// What the system refused is an `OSError`, what there is no memory for a `MemoryError`, everything else a `ValueError`; the hint is a line of its own.
+/// The exception for an error: `OSError` for I/O, `MemoryError` for lack of memory, else `ValueError`; a hint is on a
+/// separate line.
 pub(crate) fn raised(error: Error) -> PyErr {
-    let hint = error.hint().and_then(|hint| typed(&hint));
+    let hint = error.hint().and_then(|hint| worded(&hint));
     let hint = hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
     let text = format!("{error}{hint}");
     match error {
-        // With its number, Python makes it a `FileNotFoundError` or whichever it is.
+        // With the error number, Python chooses the subclass, such as `FileNotFoundError`.
         Error::Io { source, .. } => match source.raw_os_error() {
             Some(number) => PyOSError::new_err((number, text)),
             None => PyOSError::new_err(text),
@@ -21,7 +22,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
     }
 }
 
-/// Settings whose parameter has the name that scikit-learn's users know.
+/// Settings whose parameter has scikit-learn's name.
 pub(crate) const PARAMETERS: [(&str, &str); 4] = [
     ("clusters", "n_clusters"),
     ("components", "n_components"),
@@ -29,8 +30,8 @@ pub(crate) const PARAMETERS: [(&str, &str); 4] = [
     ("seed", "random_state"),
 ];
 
-/// Advice with settings and commands as they are typed in Python.
-fn typed(hint: &Hint) -> Option<String> {
+/// A hint with settings and commands written as in Python.
+fn worded(hint: &Hint) -> Option<String> {
     hint.worded(|term| match term {
         Term::Setting { name, value: None } => Some(format!("`{}`", parameter(name)?)),
         Term::Setting { name, value: Some(value) } => {
@@ -43,13 +44,13 @@ fn typed(hint: &Hint) -> Option<String> {
     })
 }
 
-/// The parameter of `VaDE` that a setting is, if it is one: files of data, for instance, are the command's alone.
+/// The parameter of `VaDE` for a setting, if there is one: data files, for instance, exist only for the command.
 fn parameter(setting: &str) -> Option<&str> {
     let renamed = PARAMETERS.iter().find(|(name, _)| *name == setting);
-    let settings = || serde_json::to_value(Settings::recipe(Recipe::Robust, Clusters::Auto)).ok();
-    let is_setting = || settings().is_some_and(|settings| settings.get(setting).is_some());
+    let is_setting = || Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().contains_key(setting);
     match renamed {
         Some((_, parameter)) => Some(parameter),
+        None if setting == "image" => Some("image_shape"),
         None if ["device", "precision"].contains(&setting) || is_setting() => Some(setting),
         None => None,
     }

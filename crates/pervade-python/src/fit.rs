@@ -6,34 +6,36 @@ use pervade::{Error, on_device};
 use pyo3::prelude::*;
 use serde_json::Value;
 
+use crate::compute::{ComputeOptions, compute};
 use crate::errors::raised;
 use crate::model::{Model, for_each_part};
-use crate::table::Held;
-use crate::work::{Place, compute};
+use crate::table::HeldArray;
 
-/// What a fit gives to Python: the model, the clusters of its rows, the mean of their scores, what a user should know
-/// about the fit, and a note about the device if there is one.
+/// The result of a fit: the model, the clusters of its rows, the mean of their scores, remarks about the fit, and a
+/// note about the device, if any.
 type Fitted<'py> = (Model, Bound<'py, PyArray1<i32>>, f64, Vec<String>, Option<String>);
 
 /// Fits a model to a table.
 ///
-/// `settings` is a JSON object of settings by name; `hear` is called with every event as JSON.
+/// `settings` is a JSON object of settings by name; `image` is height, width and channels of rows that are images, with
+/// as many values as the table has columns; `on_event` is called with every event as JSON.
 #[pyfunction]
-#[pyo3(signature = (table, settings, place, *, column_names=None, hear=None))]
+#[pyo3(signature = (table, settings, options, *, column_names=None, image=None, on_event=None))]
 pub(crate) fn fit<'py>(
     py: Python<'py>,
-    table: Held<'py>,
+    table: HeldArray<'py>,
     settings: &str,
-    place: Place,
+    options: ComputeOptions,
     column_names: Option<Vec<String>>,
-    hear: Option<Bound<'py, PyAny>>,
+    image: Option<[usize; 3]>,
+    on_event: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Fitted<'py>> {
     let settings = match serde_json::from_str(settings) {
         Ok(Value::Object(keys)) => Settings::from_keys(keys).map_err(raised)?,
         _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
     };
-    let table = table.table(column_names)?;
-    let ((fit, lower_bound), note) = compute(py, &place, hear.as_ref(), |device, listener| {
+    let table = table.table(column_names)?.with_image(image);
+    let ((fit, lower_bound), note) = compute(py, &options, on_event.as_ref(), |device, listener| {
         let data = table.dataset()?;
         let checked = settings.check(&data)?;
         on_device!(device, device => {

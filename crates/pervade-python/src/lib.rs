@@ -1,11 +1,11 @@
-//! The compiled half of the Python package: arrays in, the library's functions, arrays out. What a
-//! Python user sees of it, scikit-learn's habits first of all, is written in Python (`python/pervade`).
+//! The extension module of the Python package, which wraps the library's functions for arrays. The public
+//! API, with scikit-learn's conventions, is written in Python (`python/pervade`).
 
+mod compute;
 mod errors;
 mod fit;
 mod model;
 mod table;
-mod work;
 
 use pyo3::prelude::*;
 
@@ -27,42 +27,41 @@ mod _core {
 
     /// The version of pervade.
     #[pymodule_export]
-    #[expect(non_upper_case_globals, reason = "the name that Python's modules give it")]
+    #[expect(non_upper_case_globals, reason = "Python's conventional name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// Runs the command with `arguments`, the program's name first, and returns its exit status.
+    /// Runs the command line interface with `arguments`, starting with the program's name, and returns its exit status.
     #[pyfunction]
     fn run(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
         py.detach(|| {
             let status = pervade_cli::run(arguments);
-            // A Rust program does this when it ends; Python does not know of this buffer.
+            // A Rust program flushes at its end; Python does not know this buffer.
             let _ = std::io::stdout().flush();
             status
         })
     }
 
-    /// The settings of a recipe, as JSON; what depends on the data is null.
+    /// The settings of a recipe, as JSON; those that depend on the data are null.
     #[pyfunction]
     fn settings(recipe: &str) -> PyResult<String> {
         let recipe: Recipe = recipe.parse().map_err(raised)?;
-        let settings = Settings::recipe(recipe, Clusters::Auto);
-        Ok(serde_json::to_string(&settings).expect("settings are plain values"))
+        Ok(serde_json::Value::Object(Settings::recipe(recipe, Clusters::Auto).to_keys()).to_string())
     }
 
-    /// Settings and the parameters that they are, where these have other names.
+    /// Pairs of setting and parameter, where their names differ.
     #[pyfunction]
     fn parameters() -> Vec<(&'static str, &'static str)> {
         PARAMETERS.to_vec()
     }
 
-    /// The digits that come with pervade: rows of 64 pixels, and labels.
+    /// The bundled digits data set: rows of 64 pixels, and labels.
     #[pyfunction]
     fn digits(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f32>>, Bound<'_, PyArray1<i64>>)> {
         let (data, labels) = pervade_cli::digits().map_err(raised)?;
         let (n, d) = (data.n_rows(), data.n_columns());
         let mut pixels = vec![0.0f32; n * d];
         pixels.chunks_exact_mut(d).enumerate().for_each(|(i, row)| data.row_into(i, row));
-        // Labels are numbered in rising order, which for the ten digits is the digits themselves.
+        // Labels are numbered in ascending order, which for the ten digits gives the digits themselves.
         let labels = labels.ids().iter().map(|&digit| i64::from(digit)).collect();
         Ok((PyArray1::from_vec(py, pixels).reshape([n, d])?, PyArray1::from_vec(py, labels)))
     }

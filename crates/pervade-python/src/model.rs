@@ -1,4 +1,4 @@
-//! The class `Model`: a fitted VaDE and what it does.
+//! The class `Model`: a fitted VaDE.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use pervade::{Error, Result, on_device};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::compute::{ComputeOptions, Listener, compute};
 use crate::errors::raised;
-use crate::table::Held;
-use crate::work::{Listener, Place, compute};
+use crate::table::HeldArray;
 
 /// A fitted model. `Model(bytes)` reads the bytes of a model file.
 #[pyclass(frozen, module = "pervade._core")]
@@ -36,7 +36,7 @@ impl Model {
         Ok(Self { vade: py.detach(|| Vade::load(&path)).map_err(raised)? })
     }
 
-    /// Writes a model file, which appears whole or not at all.
+    /// Writes a model file atomically.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.vade.save(&path)).map_err(raised)
     }
@@ -51,18 +51,18 @@ impl Model {
         Ok((py.get_type::<Self>().into_any(), (self.to_bytes(py)?,)))
     }
 
-    /// How it was made and how it went, as JSON: the metadata of the model file.
+    /// The metadata of the model file, as JSON: settings, and the record of the fit.
     fn info(&self) -> String {
         serde_json::to_string(self.vade.metadata()).expect("metadata are plain values")
     }
 
-    /// What a user should know about the file that it was read from.
+    /// Remarks about the file from which the model was loaded.
     #[getter]
     fn remarks(&self) -> Vec<String> {
         self.vade.remarks().to_vec()
     }
 
-    /// Latent columns.
+    /// The number of latent columns.
     #[getter]
     fn n_latents(&self) -> usize {
         self.vade.n_latents()
@@ -85,18 +85,18 @@ impl Model {
         ))
     }
 
-    /// The cluster of each row, and the probability of every cluster. Columns are matched by their names, where the
-    /// names are given and the model has some; the same below.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    /// The cluster of each row, and the probability of every cluster. Here and below, columns are matched by name if both
+    /// `column_names` and the model have names.
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
-        table: Held<'py>,
-        place: Place,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
         let table = table.table(column_names)?;
-        let ((clusters, probabilities), _) = compute(py, &place, None, |device, listener| {
+        let ((clusters, probabilities), _) = compute(py, &options, None, |device, listener| {
             let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
             for_each_part(&table.dataset()?, listener, |data| {
                 let found = on_device!(device, device => self.vade.assign(device, data)?);
@@ -110,16 +110,16 @@ impl Model {
     }
 
     /// The latent mean of each row.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn embed<'py>(
         &self,
         py: Python<'py>,
-        table: Held<'py>,
-        place: Place,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<Matrix<'py, f32>> {
         let table = table.table(column_names)?;
-        let (latents, _) = compute(py, &place, None, |device, listener| {
+        let (latents, _) = compute(py, &options, None, |device, listener| {
             let mut latents = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
                 latents.extend(on_device!(device, device => self.vade.embed(device, data)?));
@@ -131,16 +131,16 @@ impl Model {
     }
 
     /// The ELBO of each row, in nats.
-    #[pyo3(signature = (table, place, *, column_names=None))]
+    #[pyo3(signature = (table, options, *, column_names=None))]
     fn score<'py>(
         &self,
         py: Python<'py>,
-        table: Held<'py>,
-        place: Place,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
         column_names: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let table = table.table(column_names)?;
-        let (scores, _) = compute(py, &place, None, |device, listener| {
+        let (scores, _) = compute(py, &options, None, |device, listener| {
             let mut scores = Vec::new();
             for_each_part(&table.dataset()?, listener, |data| {
                 scores.extend(on_device!(device, device => self.vade.score(device, data)?));
@@ -151,48 +151,48 @@ impl Model {
         Ok(PyArray1::from_vec(py, scores))
     }
 
-    /// The rows that latents stand for.
+    /// Decodes latents to rows.
     fn decode<'py>(
         &self,
         py: Python<'py>,
         latents: PyReadonlyArray2<'py, f32>,
-        place: Place,
+        options: ComputeOptions,
     ) -> PyResult<Matrix<'py, f32>> {
         let latents = latents.as_slice()?;
         let (rows, _) = compute(
             py,
-            &place,
+            &options,
             None,
             |device, _| on_device!(device, device => self.vade.decode(device, latents)),
         )?;
         matrix(py, rows, self.vade.n_columns())
     }
 
-    /// New rows of a cluster, or of all, and the cluster of each.
+    /// Generates rows of one cluster, or of all, and returns them with their clusters.
     fn generate<'py>(
         &self,
         py: Python<'py>,
         cluster: Option<usize>,
         count: usize,
         seed: u64,
-        place: Place,
+        options: ComputeOptions,
     ) -> PyResult<(Matrix<'py, f32>, Bound<'py, PyArray1<i32>>)> {
-        let (made, _) = compute(
+        let (generated, _) = compute(
             py,
-            &place,
+            &options,
             None,
             |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed)),
         )?;
-        let clusters = made.clusters.iter().map(|&cluster| cluster as i32).collect();
-        Ok((matrix(py, made.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
+        let clusters = generated.clusters.iter().map(|&cluster| cluster as i32).collect();
+        Ok((matrix(py, generated.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
     }
 }
 
-/// Rows that are used between two looks for Ctrl-C.
+/// Rows between two checks for Ctrl-C.
 const PART: usize = 8192;
 
-/// Calls `work` with the rows a part at a time, until the listener says stop. A row's result does not
-/// depend on the rows beside it.
+/// Calls `work` with one part of the rows after another, until the listener stops it. A row's result does not depend
+/// on the other rows.
 pub(crate) fn for_each_part(
     data: &Dataset<'_>,
     listener: &mut Listener,
@@ -207,7 +207,7 @@ pub(crate) fn for_each_part(
     Ok(())
 }
 
-/// Rows of `n_columns` numbers as an array that owns them.
+/// Values as an array of `n_columns` columns that owns them.
 fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Matrix<'_, T>> {
     let n_rows = values.len() / n_columns;
     PyArray1::from_vec(py, values).reshape([n_rows, n_columns])

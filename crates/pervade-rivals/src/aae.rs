@@ -1,12 +1,12 @@
 //! AAE: an adversarial auto-encoder whose code is a cluster and a style.
 //!
-//! Paper: Makhzani, Shlens, Jaitly, Goodfellow and Frey, "Adversarial autoencoders" (2015), the form for unsupervised
-//! clustering (section 5). The encoder gives K logits, whose softmax is y, and J columns z; the decoder gets both.
-//! Each batch has three phases: encoder and decoder learn to reproduce the rows; a discriminator a code learns to
-//! tell y from one-hot rows, and z from N(0, I), by logistic losses; the encoder learns to deceive both.
-//! The cluster of a row is its greatest logit.
-//! Departures: the networks of VaDE's comparison instead of 3000-3000, no batch normalisation; Adam with a state for
-//! each phase instead of gradient descent with momentum; K is the number of clusters asked for, where the paper
+//! Paper: Makhzani, Shlens, Jaitly, Goodfellow and Frey, "Adversarial autoencoders" (2015), the variant for unsupervised
+//! clustering (section 5). The encoder outputs K logits, whose softmax is y, and J columns z; the decoder takes both.
+//! Each batch has three phases: encoder and decoder learn to reconstruct the rows; one discriminator per code learns to
+//! tell y from one-hot rows, and z from N(0, I), by logistic losses; the encoder learns to fool both.
+//! The cluster of a row is its largest logit.
+//! Departures: VaDE's networks instead of 3000-3000, no batch normalisation; Adam with separate moments for
+//! each phase instead of gradient descent with momentum; K is the number of clusters, where the paper
 //! takes 16 or 30 and maps several to one label.
 //! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10. On the 1,797 digits 0.80, 0.51 and 0.71 after 200
 //! epochs (three seeds, hidden layers of 100, 100 and 400); at an adversarial learning rate of 2e-4 0.48 after as many.
@@ -21,23 +21,23 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::adversarial::{Critic, Side};
-use crate::latents::{Trained, begin, settings_of};
+use crate::adversarial::{AdversarialCode, CodeDiscriminator};
+use crate::latents::{TrainedNetworks, begin, settings_of};
 use crate::rows::check_rows;
 
 /// AAE with its settings.
 #[derive(Clone, Debug)]
 pub struct Aae {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Networks, batch, epochs, and the learning rate of the reconstruction; `latents` are the columns of z.
-    /// K and the seed are those given beside it.
+    /// Networks, batch, epochs, and the learning rate of the reconstruction; `latents` is the number of columns of z.
+    /// K and the seed are overridden.
     pub settings: Settings,
     /// Widths of the discriminators' hidden layers.
     pub discriminator: Vec<usize>,
-    /// Standard deviation of the noise that is added to whatever a discriminator sees.
+    /// Standard deviation of the noise that is added to the discriminators' inputs.
     pub noise: f32,
-    /// Learning rate of the discriminators and of the encoder that deceives them.
+    /// Learning rate of the discriminators, and of the encoder in the adversarial phase.
     pub adversarial_learning_rate: f32,
 }
 
@@ -56,7 +56,7 @@ impl Default for Aae {
 
 /// Adam's epsilon.
 const EPSILON: f32 = 1e-8;
-/// Draws a step: z, and the noise of either code before either use.
+/// Random draws per step: z, and the noise of both codes in both adversarial phases.
 const DRAWS: u64 = 5;
 
 impl<D: Device + Codes> Clusterer<D> for Aae {
@@ -74,7 +74,7 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
         let k = self.n_clusters;
         let latents = k + self.settings.latents;
         check_rows(data, k, 1)?;
-        // There is no mixture: one component is the least that the library lays out.
+        // There is no mixture, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).with(|s| s.latents = latents).check(data)?;
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
@@ -83,14 +83,17 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
         let phase = "adversarial training";
         observer.event(&Event::StageStarted { restart: 0, stage, phase, epochs, done: 0, steps });
         let one_hot = one_hot(data.n_rows(), k)?;
-        let as_they_are = Preparation::fit(PrepareKind::None, &one_hot)?;
-        let (mut work, mut critics) = Work::new(self, &run, device.rows(one_hot.view(&as_they_are))?)?;
+        let unscaled = Preparation::fit(PrepareKind::None, &one_hot)?;
+        let (mut training, mut discriminators) =
+            AaeTraining::new(self, &run, device.rows(one_hot.view(&unscaled))?)?;
         for epoch in 1..=epochs {
-            for number in 0..steps {
-                work.batch(&run, &mut pack.params, &mut critics, epoch as u64 - 1, number, steps)?;
+            for step in 0..steps {
+                let epoch = epoch as u64 - 1;
+                training.train_batch(&run, &mut pack.params, &mut discriminators, epoch, step, steps)?;
             }
             data.check_unchanged()?;
-            let terms = device.take_sums(&mut work.sums)?[0].scaled(1.0 / (steps * settings.batch()) as f64);
+            let terms =
+                device.take_sums(&mut training.sums)?[0].scaled(1.0 / (steps * settings.batch()) as f64);
             if !terms.elbo().is_finite() {
                 return Err(Error::Diverged { stage: phase, epoch, loss: -terms.elbo() });
             }
@@ -101,33 +104,33 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
             }
         }
         observer.event(&Event::StageEnded { restart: 0, stage });
-        Ok(Box::new(TrainedAae { encoder: Trained::new(&run, &pack)?, n_clusters: k }))
+        Ok(Box::new(TrainedAae { encoder: TrainedNetworks::new(&run, &pack)?, n_clusters: k }))
     }
 }
 
-/// As many rows as there are data, each wholly one of K: what y should look like.
+/// One-hot rows of K columns, as many as the data have: real samples of y.
 fn one_hot(n_rows: usize, k: usize) -> Result<Dataset<'static>> {
-    let value = |place: usize| if place / k % k == place % k { 1.0 } else { 0.0 };
+    let value = |i: usize| if i / k % k == i % k { 1.0 } else { 0.0 };
     Dataset::from_rows(n_rows, k, (0..n_rows * k).map(value).collect())
 }
 
-/// Buffers of training, made once.
-struct Work<'r, D: Device + Codes> {
-    /// The phases as steps that a device may repeat; first, so that they go before what they work on.
+/// Buffers of training.
+struct AaeTraining<'r, D: Device + Codes> {
+    /// The recorded phases; the first field, so that they are dropped before the buffers that they use.
     recordings: [D::Recording; 3],
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     /// y and z of the batch: [1, B, K + J].
     code: Matrix<D::Buffer>,
-    /// y, and z.
-    sides: [Side<D>; 2],
-    /// One-hot rows, and those drawn.
+    /// The parts of the code: y and z.
+    parts: [AdversarialCode<D>; 2],
+    /// One-hot rows, and a batch of them.
     one_hot: D::Rows<'r>,
-    drawn: D::Batch,
-    /// Mean 0 and log variance 0, and what is drawn from it.
+    one_hot_batch: D::Batch,
+    /// Mean 0 and log variance 0, and samples from them.
     normal: Matrix<D::Buffer>,
     noise: Matrix<D::Buffer>,
-    /// Adam's moments of the encoder that deceives, while the others are in use.
+    /// Adam's moments of the encoder in the adversarial phase; swapped with those of the reconstruction.
     first_moments: D::Buffer,
     second_moments: D::Buffer,
     /// Log likelihoods of the rows.
@@ -137,29 +140,30 @@ struct Work<'r, D: Device + Codes> {
     adversarial_learning_rate: f32,
 }
 
-impl<'r, D: Device + Codes> Work<'r, D> {
-    /// Buffers, and the discriminators' start.
+impl<'r, D: Device + Codes> AaeTraining<'r, D> {
+    /// Buffers, and the initial parameters of the discriminators.
     fn new(aae: &Aae, run: &Run<'_, D>, one_hot: D::Rows<'r>) -> Result<(Self, Params<D::Buffer>)> {
         let (device, b, k) = (run.device, run.settings.batch(), aae.n_clusters);
         let (all, style) = (run.architecture.n_latents(), aae.settings.latents);
         let mut layout = Layout::default();
-        let critics =
-            [("y", k), ("z", style)].map(|(name, n)| Critic::new(&mut layout, name, n, &aae.discriminator));
-        let mut start = vec![0.0; layout.len()];
+        let discriminators = [("y", k), ("z", style)]
+            .map(|(name, n)| CodeDiscriminator::new(&mut layout, name, n, &aae.discriminator));
+        let mut values = vec![0.0; layout.len()];
         let key = Key::new(run.settings.settings().seed, Stream::Weights, 1);
-        critics.iter().for_each(|critic| critic.start(&mut start, key));
+        discriminators.iter().for_each(|discriminator| discriminator.initialise(&mut values, key));
         let mut params = Params::zeros(device, 1, layout.len())?;
-        device.write(&mut params.values, 0, &start)?;
-        let [y, z] = critics;
+        device.write(&mut params.values, 0, &values)?;
+        let [y, z] = discriminators;
         let n = run.architecture.layout.len();
-        let side = |critic, columns| Side::new(device, critic, columns, b, aae.noise);
-        let work = Self {
+        let part =
+            |discriminator, columns| AdversarialCode::new(device, discriminator, columns, b, aae.noise);
+        let training = Self {
             recordings: Default::default(),
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             code: Matrix::zeros(device, 1, b, all)?,
-            sides: [side(y, 0..k)?, side(z, k..all)?],
-            drawn: device.batch(&one_hot, 1, b)?,
+            parts: [part(y, 0..k)?, part(z, k..all)?],
+            one_hot_batch: device.batch(&one_hot, 1, b)?,
             one_hot,
             normal: Matrix::zeros(device, 1, b, 2 * style)?,
             noise: Matrix::zeros(device, 1, b, style)?,
@@ -169,31 +173,33 @@ impl<'r, D: Device + Codes> Work<'r, D> {
             keys: [Stream::JointOrder, Stream::Generate, Stream::Latent].map(|s| run.keys(s, 0..1)),
             adversarial_learning_rate: aae.adversarial_learning_rate,
         };
-        Ok((work, params))
+        Ok((training, params))
     }
 
-    /// The three phases. Each is a step of its own, because it uses weights that the one before has changed.
-    fn batch(
+    /// The three phases of a batch. Each is a separate step, because it uses weights that the one before has changed.
+    fn train_batch(
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
-        critics: &mut Params<D::Buffer>,
+        discriminators: &mut Params<D::Buffer>,
         epoch: u64,
-        number: usize,
+        index: usize,
         n_steps: usize,
     ) -> Result<()> {
-        let step = epoch * n_steps as u64 + number as u64;
+        let step = epoch * n_steps as u64 + index as u64;
         let learning_rates = [run.settings.settings().learning_rate, self.adversarial_learning_rate];
-        let first = (number * run.settings.batch()) as u64;
+        let first = (index * run.settings.batch()) as u64;
         let tick = Tick { epoch, first, draw: step * DRAWS, adam: step + 1, learning_rates };
         let [mut first, mut second, mut third] = std::mem::take(&mut self.recordings);
         let ticks = [tick];
-        run.device.steps(&ticks, &mut first, params, |params, tick| self.reconstruct(run, params, tick))?;
-        let body = |critics: &mut _, tick: &_| self.discriminate(run, params, critics, tick);
-        run.device.steps(&ticks, &mut second, critics, body)?;
+        let body = |params: &mut _, tick: &_| self.reconstruction_step(run, params, tick);
+        run.device.steps(&ticks, &mut first, params, body)?;
+        let body =
+            |discriminators: &mut _, tick: &_| self.discriminator_step(run, params, discriminators, tick);
+        run.device.steps(&ticks, &mut second, discriminators, body)?;
         self.swap_moments(params);
-        run.device
-            .steps(&ticks, &mut third, params, |params, tick| self.deceive(run, params, critics, tick))?;
+        let body = |params: &mut _, tick: &_| self.generator_step(run, params, discriminators, tick);
+        run.device.steps(&ticks, &mut third, params, body)?;
         self.swap_moments(params);
         self.recordings = [first, second, third];
         Ok(())
@@ -204,16 +210,16 @@ impl<'r, D: Device + Codes> Work<'r, D> {
         std::mem::swap(&mut params.second_moments, &mut self.second_moments);
     }
 
-    /// Rows to codes: y and z in `code`, what the encoder gave in the tape's z.
+    /// Encodes rows: y and z in `code`, the encoder's output in the tape's z.
     fn encode(&mut self, run: &Run<'_, D>, params: &Params<D::Buffer>) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, &tape.head, &mut tape.z)?;
         device.copy_columns(&tape.z, 0..architecture.n_latents(), &mut self.code, [0, 0])?;
-        device.softmax(self.sides[0].columns.end, &mut self.code)
+        device.softmax(self.parts[0].columns.end, &mut self.code)
     }
 
-    /// The gradient of the code, in the tape's dz, back through softmax and encoder.
+    /// The backward pass from the gradient of the code, in the tape's dz, through softmax and encoder.
     fn encode_backward(
         &mut self,
         run: &Run<'_, D>,
@@ -222,75 +228,77 @@ impl<'r, D: Device + Codes> Work<'r, D> {
         group: usize,
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        device.softmax_backward(self.sides[0].columns.end, &self.code, &mut tape.dz)?;
+        device.softmax_backward(self.parts[0].columns.end, &self.code, &mut tape.dz)?;
         device.clear(&mut tape.d_head.data)?;
         let adam = tick.adam_step(architecture.network_range(), group, EPSILON);
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(&adam))
     }
 
-    fn reconstruct(
+    fn reconstruction_step(
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
         tick: &Tick,
     ) -> compute::Result<()> {
         let (device, architecture) = (run.device, &run.architecture);
-        let pick =
+        let selection =
             RowSelection::Shuffled { keys: &self.keys[0], epoch: tick.epoch, first: tick.first as usize };
-        device.gather(&run.rows, pick, &mut self.batch)?;
+        device.gather(&run.rows, selection, &mut self.batch)?;
         self.encode(run, params)?;
-        // The decoder takes the code for its latents; the encoder's own come back after it.
+        // The decoder reads the code as its latents; swapped back after it.
         std::mem::swap(&mut self.tape.z, &mut self.code);
         let tape = &mut self.tape;
         tape.decode(device, architecture, params)?;
-        let picked = device.batch_rows(&self.batch);
-        device.likelihood(&[run.likelihood], picked, &mut tape.output, &mut self.sums)?;
+        let rows = device.batch_rows(&self.batch);
+        device.likelihood(&[run.likelihood], rows, &mut tape.output, &mut self.sums)?;
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
         tape.decode_backward(device, architecture, params, Some(&adam))?;
         std::mem::swap(&mut self.tape.z, &mut self.code);
         self.encode_backward(run, params, tick, 0)
     }
 
-    fn discriminate(
+    fn discriminator_step(
         &mut self,
         run: &Run<'_, D>,
         params: &Params<D::Buffer>,
-        critics: &mut Params<D::Buffer>,
+        discriminators: &mut Params<D::Buffer>,
         tick: &Tick,
     ) -> compute::Result<()> {
         let device = run.device;
         self.encode(run, params)?;
-        let pick =
+        let selection =
             RowSelection::Shuffled { keys: &self.keys[1], epoch: tick.epoch, first: tick.first as usize };
-        device.gather(&self.one_hot, pick, &mut self.drawn)?;
+        device.gather(&self.one_hot, selection, &mut self.one_hot_batch)?;
         let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
         device.sample_latents(Some(draw(0)), &self.normal, &mut self.noise)?;
-        let adam = tick.adam_step(0..critics.stride, 1, EPSILON);
-        let [y, z] = &mut self.sides;
-        y.discriminate(device, critics, &self.code, device.batch_rows(&self.drawn), draw(1), &adam)?;
-        z.discriminate(device, critics, &self.code, &self.noise, draw(2), &adam)
+        let adam = tick.adam_step(0..discriminators.stride, 1, EPSILON);
+        let [y, z] = &mut self.parts;
+        let one_hot = device.batch_rows(&self.one_hot_batch);
+        y.discriminator_step(device, discriminators, &self.code, one_hot, draw(1), &adam)?;
+        z.discriminator_step(device, discriminators, &self.code, &self.noise, draw(2), &adam)
     }
 
-    /// The codes are those of the phase before: the encoder has not changed since.
-    fn deceive(
+    /// Trains the encoder to fool the discriminators. The codes are those of the phase before: the encoder has not
+    /// changed since.
+    fn generator_step(
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
-        critics: &Params<D::Buffer>,
+        discriminators: &Params<D::Buffer>,
         tick: &Tick,
     ) -> compute::Result<()> {
         let device = run.device;
         let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
-        let [y, z] = &mut self.sides;
-        y.deceive(device, critics, &self.code, draw(3), &mut self.tape.dz)?;
-        z.deceive(device, critics, &self.code, draw(4), &mut self.tape.dz)?;
+        let [y, z] = &mut self.parts;
+        y.generator_gradient(device, discriminators, &self.code, draw(3), &mut self.tape.dz)?;
+        z.generator_gradient(device, discriminators, &self.code, draw(4), &mut self.tape.dz)?;
         self.encode_backward(run, params, tick, 1)
     }
 }
 
-/// The encoder, of which the first columns are the clusters' logits.
+/// The trained encoder, whose first columns are the clusters' logits.
 struct TrainedAae {
-    encoder: Trained,
+    encoder: TrainedNetworks,
     n_clusters: usize,
 }
 
@@ -302,9 +310,9 @@ impl<D: Device + Codes> Clustering<D> for TrainedAae {
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
         let latents = self.encoder.latents(device, data)?;
         let rows = latents.chunks_exact(latents.len() / data.n_rows());
-        let greatest =
+        let argmax =
             |row: &[f32]| (1..self.n_clusters).fold(0, |best, m| if row[m] > row[best] { m } else { best });
-        Ok(rows.map(|row| greatest(row) as u32).collect())
+        Ok(rows.map(|row| argmax(row) as u32).collect())
     }
 
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {

@@ -1,5 +1,5 @@
-//! Networks that tell real codes from made ones, and the two uses of their verdict: the network learns from it, and
-//! who makes the codes learns to deceive.
+//! Discriminators of latent codes, and both uses of their loss: to train the discriminator, and to train the encoder,
+//! as the generator of the codes, to fool it.
 
 use std::ops::Range;
 
@@ -8,33 +8,33 @@ use pervade::compute::{
 };
 use pervade::seed::Key;
 
-/// A chain of layers with ReLUs between them, which ends in one logit.
-pub(crate) struct Critic {
+/// A multi-layer perceptron with ReLUs and one logit as output.
+pub(crate) struct CodeDiscriminator {
     layers: Vec<Affine>,
 }
 
 /// Activations and gradients of one batch.
-struct Judged<B> {
-    /// What is judged: [R, B, inputs].
+struct CodeTape<B> {
+    /// The input: [R, B, inputs].
     x: Matrix<B>,
     hidden: Vec<Matrix<B>>,
     /// The logits, then their gradient: [R, B, 1].
     logits: Matrix<B>,
     d_hidden: Vec<Matrix<B>>,
-    /// Gradient of what is judged.
+    /// Gradient of the input.
     dx: Matrix<B>,
 }
 
-impl Critic {
-    /// Layers of these widths from `inputs` on, added to the layout.
+impl CodeDiscriminator {
+    /// A network with hidden layers of these widths, added to the layout.
     pub(crate) fn new(layout: &mut Layout, name: &str, inputs: usize, widths: &[usize]) -> Self {
         let all: Vec<usize> = std::iter::once(inputs).chain(widths.iter().copied()).chain([1]).collect();
         let pairs = all.windows(2).enumerate();
         Self { layers: pairs.map(|(i, w)| layout.push_affine(&format!("{name}.{i}"), w[0], w[1])).collect() }
     }
 
-    /// Start values (Glorot and Bengio, 2010): weights uniform within sqrt(6 / (in + out)), biases zero.
-    pub(crate) fn start(&self, values: &mut [f32], key: Key) {
+    /// Initialises weights uniformly within sqrt(6 / (in + out)) (Glorot and Bengio, 2010), biases with zero.
+    pub(crate) fn initialise(&self, values: &mut [f32], key: Key) {
         for layer in &self.layers {
             let slot = layer.weight;
             let limit = (6.0 / (slot.rows + slot.columns) as f64).sqrt();
@@ -44,13 +44,13 @@ impl Critic {
         }
     }
 
-    /// Room for batches of `n_rows`.
-    fn room<D: Device + Codes>(&self, device: &D, n_rows: usize) -> Result<Judged<D::Buffer>> {
+    /// Allocates the buffers for batches of `n_rows`.
+    fn tape<D: Device + Codes>(&self, device: &D, n_rows: usize) -> Result<CodeTape<D::Buffer>> {
         let matrix = |columns| Matrix::zeros(device, 1, n_rows, columns);
         let (last, before) = self.layers.split_last().expect("at least one layer");
         let hidden = || before.iter().map(|layer| matrix(layer.weight.columns)).collect::<Result<Vec<_>>>();
         let inputs = self.layers[0].weight.rows;
-        Ok(Judged {
+        Ok(CodeTape {
             x: matrix(inputs)?,
             hidden: hidden()?,
             logits: matrix(last.weight.columns)?,
@@ -59,93 +59,93 @@ impl Critic {
         })
     }
 
-    /// From `x` to the logits.
-    fn judge<D: Device + Codes>(
+    /// The forward pass, from `x` to the logits.
+    fn forward<D: Device + Codes>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
-        judged: &mut Judged<D::Buffer>,
+        tape: &mut CodeTape<D::Buffer>,
     ) -> Result<()> {
         let n = self.layers.len() - 1;
         for i in 0..n {
-            let (before, after) = judged.hidden.split_at_mut(i);
-            let x = before.last().unwrap_or(&judged.x);
+            let (before, after) = tape.hidden.split_at_mut(i);
+            let x = before.last().unwrap_or(&tape.x);
             device.affine(params, self.layers[i], x, Activation::Relu, &mut after[0])?;
         }
-        let x = judged.hidden.last().unwrap_or(&judged.x);
-        device.affine(params, self.layers[n], x, Activation::Linear, &mut judged.logits)
+        let x = tape.hidden.last().unwrap_or(&tape.x);
+        device.affine(params, self.layers[n], x, Activation::Linear, &mut tape.logits)
     }
 
-    /// From the logits' gradient to the weights' update.
-    fn learn<D: Device + Codes>(
+    /// The backward pass from the logits' gradient, with an update of the weights.
+    fn backward_weights<D: Device + Codes>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,
-        judged: &mut Judged<D::Buffer>,
+        tape: &mut CodeTape<D::Buffer>,
         update: &AdamStep,
     ) -> Result<()> {
         for i in (0..self.layers.len()).rev() {
-            let (before, after) = judged.d_hidden.split_at_mut(i);
-            let dy = after.first().unwrap_or(&judged.logits);
+            let (before, after) = tape.d_hidden.split_at_mut(i);
+            let dy = after.first().unwrap_or(&tape.logits);
             if let Some(dx) = before.last_mut() {
-                device.affine_backward_input(params, self.layers[i], dy, Some(&judged.hidden[i - 1]), dx)?;
+                device.affine_backward_input(params, self.layers[i], dy, Some(&tape.hidden[i - 1]), dx)?;
             }
-            let x = if i == 0 { &judged.x } else { &judged.hidden[i - 1] };
+            let x = if i == 0 { &tape.x } else { &tape.hidden[i - 1] };
             device.affine_backward_weights(params, self.layers[i], x, dy, Some(update))?;
         }
         Ok(())
     }
 
-    /// From the logits' gradient to that of what is judged; the weights stay.
-    fn advise<D: Device + Codes>(
+    /// The backward pass from the logits' gradient to that of the input.
+    fn backward_input<D: Device + Codes>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
-        judged: &mut Judged<D::Buffer>,
+        tape: &mut CodeTape<D::Buffer>,
     ) -> Result<()> {
         for i in (0..self.layers.len()).rev() {
-            let (before, after) = judged.d_hidden.split_at_mut(i);
-            let dy = after.first().unwrap_or(&judged.logits);
+            let (before, after) = tape.d_hidden.split_at_mut(i);
+            let dy = after.first().unwrap_or(&tape.logits);
             match before.last_mut() {
                 Some(dx) => {
-                    let mask = Some(&judged.hidden[i - 1]);
+                    let mask = Some(&tape.hidden[i - 1]);
                     device.affine_backward_input(params, self.layers[i], dy, mask, dx)?;
                 }
-                None => device.affine_backward_input(params, self.layers[i], dy, None, &mut judged.dx)?,
+                None => device.affine_backward_input(params, self.layers[i], dy, None, &mut tape.dx)?,
             }
         }
         Ok(())
     }
 }
 
-/// A part of a code with its critic, and the buffers of both uses.
+/// A part of a code with its discriminator, and the buffers of both training phases.
 ///
-/// Noise is added to whatever the critic sees: without it, a softmax that is never quite one and zero gives every
-/// made row away, and who makes them learns nothing.
-pub(crate) struct Side<D: Device + Codes> {
-    critic: Critic,
-    /// Where it lies in the code.
+/// Noise is added to the discriminator's input: without it, a softmax that is never exactly one-hot gives every fake
+/// row away, and the encoder gets no useful gradient.
+pub(crate) struct AdversarialCode<D: Device + Codes> {
+    discriminator: CodeDiscriminator,
+    /// The part's columns of the code.
     pub(crate) columns: Range<usize>,
-    /// Made rows, then real ones, [1, 2B, ..]; before the noise, with its log variances beside them.
-    both: Judged<D::Buffer>,
+    /// Fake rows, then real ones, [1, 2B, ..]; `both_clean` is without noise, followed by the noise's log variances.
+    both: CodeTape<D::Buffer>,
     both_clean: Matrix<D::Buffer>,
-    /// The verdicts wanted of them: no, then yes.
-    verdicts: Matrix<D::Buffer>,
-    /// Made rows, [1, B, ..]; likewise.
-    made: Judged<D::Buffer>,
-    made_clean: Matrix<D::Buffer>,
-    /// What who makes them wants to hear: yes.
-    yes: Matrix<D::Buffer>,
-    /// Log likelihoods of the verdicts.
+    /// Discriminator targets: zeros for fake rows, then ones for real ones.
+    targets: Matrix<D::Buffer>,
+    /// Fake rows alone, [1, B, ..], with and without noise.
+    fake: CodeTape<D::Buffer>,
+    fake_clean: Matrix<D::Buffer>,
+    /// Generator targets: all ones.
+    real_targets: Matrix<D::Buffer>,
+    /// Log likelihoods of the targets.
     both_sums: D::Sums,
-    made_sums: D::Sums,
+    fake_sums: D::Sums,
 }
 
-impl<D: Device + Codes> Side<D> {
-    /// Buffers for batches of B rows and noise of this standard deviation.
+impl<D: Device + Codes> AdversarialCode<D> {
+    /// Allocates the buffers for batches of B rows, with noise of this standard deviation.
     pub(crate) fn new(
         device: &D,
-        critic: Critic,
+        discriminator: CodeDiscriminator,
         columns: Range<usize>,
         n_rows: usize,
         noise: f32,
@@ -156,30 +156,30 @@ impl<D: Device + Codes> Side<D> {
             device.write(&mut head.data, 0, &row.repeat(rows))?;
             Ok(head)
         };
-        let verdicts = |no: usize| {
-            let mut verdicts = Matrix::zeros(device, 1, no + n_rows, 1)?;
-            device.write(&mut verdicts.data, no, &vec![1.0; n_rows])?;
-            Ok(verdicts)
+        let zeros_then_ones = |n_zeros: usize| {
+            let mut targets = Matrix::zeros(device, 1, n_zeros + n_rows, 1)?;
+            device.write(&mut targets.data, n_zeros, &vec![1.0; n_rows])?;
+            Ok(targets)
         };
         Ok(Self {
-            both: critic.room(device, 2 * n_rows)?,
+            both: discriminator.tape(device, 2 * n_rows)?,
             both_clean: clean(2 * n_rows)?,
-            verdicts: verdicts(n_rows)?,
-            made: critic.room(device, n_rows)?,
-            made_clean: clean(n_rows)?,
-            yes: verdicts(0)?,
+            targets: zeros_then_ones(n_rows)?,
+            fake: discriminator.tape(device, n_rows)?,
+            fake_clean: clean(n_rows)?,
+            real_targets: zeros_then_ones(0)?,
             both_sums: device.sums(1, 2 * n_rows)?,
-            made_sums: device.sums(1, n_rows)?,
+            fake_sums: device.sums(1, n_rows)?,
             columns,
-            critic,
+            discriminator,
         })
     }
 
-    /// The critic learns to tell this part of `code` from `real`, by a logistic loss.
-    pub(crate) fn discriminate(
+    /// Trains the discriminator to tell this part of `code` from `real`, by a logistic loss.
+    pub(crate) fn discriminator_step(
         &mut self,
         device: &D,
-        critics: &mut Params<D::Buffer>,
+        params: &mut Params<D::Buffer>,
         code: &Matrix<D::Buffer>,
         real: &Matrix<D::Buffer>,
         noise: Draw<'_>,
@@ -189,26 +189,32 @@ impl<D: Device + Codes> Side<D> {
         device.copy_columns(code, self.columns.clone(), clean, [0, 0])?;
         device.copy_columns(real, 0..real.columns, clean, [code.rows, 0])?;
         device.sample_latents(Some(noise), clean, &mut both.x)?;
-        self.critic.judge(device, critics, both)?;
-        device.likelihood(&[Likelihood::Bernoulli], &self.verdicts, &mut both.logits, &mut self.both_sums)?;
-        self.critic.learn(device, critics, both, adam)
+        self.discriminator.forward(device, params, both)?;
+        device.likelihood(&[Likelihood::Bernoulli], &self.targets, &mut both.logits, &mut self.both_sums)?;
+        self.discriminator.backward_weights(device, params, both, adam)
     }
 
-    /// The gradient that would make the critic take this part of `code` for real, in its columns of `d_code`.
-    pub(crate) fn deceive(
+    /// Computes the gradient of the generator's loss, that of taking this part of `code` for real, in its columns of
+    /// `d_code`.
+    pub(crate) fn generator_gradient(
         &mut self,
         device: &D,
-        critics: &Params<D::Buffer>,
+        params: &Params<D::Buffer>,
         code: &Matrix<D::Buffer>,
         noise: Draw<'_>,
         d_code: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
-        let (made, clean) = (&mut self.made, &mut self.made_clean);
+        let (fake, clean) = (&mut self.fake, &mut self.fake_clean);
         device.copy_columns(code, self.columns.clone(), clean, [0, 0])?;
-        device.sample_latents(Some(noise), clean, &mut made.x)?;
-        self.critic.judge(device, critics, made)?;
-        device.likelihood(&[Likelihood::Bernoulli], &self.yes, &mut made.logits, &mut self.made_sums)?;
-        self.critic.advise(device, critics, made)?;
-        device.copy_columns(&made.dx, 0..self.columns.len(), d_code, [0, self.columns.start])
+        device.sample_latents(Some(noise), clean, &mut fake.x)?;
+        self.discriminator.forward(device, params, fake)?;
+        device.likelihood(
+            &[Likelihood::Bernoulli],
+            &self.real_targets,
+            &mut fake.logits,
+            &mut self.fake_sums,
+        )?;
+        self.discriminator.backward_input(device, params, fake)?;
+        device.copy_columns(&fake.dx, 0..self.columns.len(), d_code, [0, self.columns.start])
     }
 }

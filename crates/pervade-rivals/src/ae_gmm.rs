@@ -1,10 +1,10 @@
 //! AE+GMM: an auto-encoder, then a diagonal Gaussian mixture on its latents.
 //!
 //! Paper: the baseline of Jiang et al., "Variational deep embedding" (2017), table 2. The networks and their
-//! training are those of VaDE's own start (mean log likelihood of the rows, Adam), the mixture has K
+//! training are those of VaDE's pretraining (mean log likelihood of the rows, Adam), the mixture has K
 //! components and is the most likely of ten starts.
 //! Departures: the paper does not say how its auto-encoder was trained; here it is the library's end-to-end
-//! pretraining with its falling learning rate.
+//! pretraining with its decaying learning rate.
 //! Expected on MNIST: 0.79 +- 0.07 over seeds; the paper reports its best of ten, 0.82.
 
 use pervade::compute::Device;
@@ -18,11 +18,11 @@ use crate::latents::{LatentClusters, begin, settings_of};
 /// AE+GMM with its settings.
 #[derive(Clone, Debug)]
 pub struct AeGmm {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Networks and pretraining; K and the seed are those given beside it.
+    /// Networks and pretraining; K and the seed are overridden.
     pub settings: Settings,
-    /// Starts of the mixture; the most likely is kept.
+    /// The number of starts of the mixture, of which the most likely is kept.
     pub starts: usize,
 }
 

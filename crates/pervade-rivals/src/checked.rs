@@ -1,11 +1,11 @@
-//! A method whose results are given out only if the data are still those that it was given.
+//! A wrapper that returns a method's results only if the data did not change meanwhile.
 
 use pervade::compute::Device;
 use pervade::data::Dataset;
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-/// Any method, with a check that the file behind the rows did not change while it worked.
+/// A method, with a check that the file behind the rows did not change while it ran.
 pub(crate) struct Checked<D: Device>(pub(crate) Box<dyn Clusterer<D>>);
 
 impl<D: Device> Clusterer<D> for Checked<D> {
@@ -43,7 +43,7 @@ impl<D: Device> Clusterer<D> for Checked<D> {
     }
 }
 
-/// What any method found, with the same check on the rows that it is used on.
+/// A clustering, with the same check of the rows that it is applied to.
 struct CheckedClusters<D: Device>(Box<dyn Clustering<D>>);
 
 impl<D: Device> Clustering<D> for CheckedClusters<D> {

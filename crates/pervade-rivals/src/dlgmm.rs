@@ -1,19 +1,20 @@
-//! DLGMM: a variational auto-encoder whose posterior is a mixture of Gaussians.
+//! DLGMM: a variational auto-encoder whose posterior is a Gaussian mixture.
 //!
 //! Paper: Nalisnick, Hertel and Smyth, "Approximate inference for deep latent Gaussian mixtures" (2016). The encoder
-//! gives K Gaussians and the fractions of a stick, whose weights are the mixture's; each Gaussian gives a latent, and the
-//! decoder is applied to each. With shares w the weights at the fractions' means, and p drawn ones, the ELBO is
+//! outputs K Gaussians and the fractions of a stick, whose weights are the mixture's; a latent is drawn from each
+//! Gaussian and decoded. With shares w, the weights at the fractions' means, and drawn weights p, the ELBO is
 //! sum of w_k (log p(x|z_k) + E log N(z; m_k, I)) - KL(fractions || Dirichlet) - log of the sum of p_k N(z_k; mu_k, sigma_k):
-//! [`Device::weighted_likelihood`], [`Device::posterior_mixture`], [`Device::stick_prior`]. K = 5, J = 5, two hidden layers of
-//! 500, Adam at 3e-4, batches of 100, Dirichlet(1), as in the authors' script for nearest neighbours; prior means in
-//! even steps from -0.5 to 0.5, one of the settings that their logs have. The representation of a row is, as in that
-//! script, the Gaussian with the greatest share: its mean, where they draw from it. Its cluster is that Gaussian.
+//! [`MixturePosterior::weighted_likelihood`], [`MixturePosterior::posterior_mixture`], [`StickBreaking::stick_prior`].
+//! K = 5, J = 5, two hidden layers of 500, Adam at 3e-4, batches of 100, Dirichlet(1), as in the authors' script for
+//! nearest neighbours; prior means evenly spaced from -0.5 to 0.5, one of the settings in their logs. The representation
+//! of a row is, as in that script, from the Gaussian with the largest share: its mean, where they draw a sample. The
+//! row's cluster is that Gaussian.
 //! Departures: a and b by softplus and u in (0.01, 0.99), as in SB-VAE, where the authors' code has an exponential and
-//! (0, 1); ten terms of the series instead of eleven; rows as they are instead of binarised; 200 epochs instead of 500
-//! with early stopping.
-//! Tried: the mean over components by their shares, and all means side by side, err within 0.6 points of the
-//! greatest share's mean (5,000 rows of MNIST, one hidden layer of 200, 30 epochs): the Gaussians of a row lie together.
-//! Expected on MNIST: nearest neighbours err in 9.14, 8.38 and 8.42 % of the test rows (k = 3, 5, 10), by the paper.
+//! (0, 1); ten terms of the series instead of eleven; rows not binarised; 200 epochs instead of 500 with early stopping.
+//! Tried: the mean over components weighted by shares, and all means concatenated, have errors within 0.6 points of the
+//! largest share's mean (5,000 rows of MNIST, one hidden layer of 200, 30 epochs): the Gaussians of a row are close to
+//! each other.
+//! Expected on MNIST: test errors of k-nearest neighbours of 9.14, 8.38 and 8.42 % (k = 3, 5, 10) in the paper.
 
 use pervade::compute::{
     self, Codes, Device, Draw, Matrix, MixturePosterior, Params, PosteriorMixture, RowSelection,
@@ -22,25 +23,25 @@ use pervade::compute::{
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::mixture::DiagonalMixture;
-use pervade::nn::{Architecture, Tape};
+use pervade::nn::{Architecture, Sizes, Tape};
 use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::latents::{Trained, begin, settings_of};
-use crate::sb_vae::{check_sticks, greatest, mean_weights};
+use crate::latents::{TrainedNetworks, begin, settings_of};
+use crate::sb_vae::{argmax, check_sticks, mean_weights};
 use crate::steps::{Step, train};
 
 /// DLGMM with its settings.
 #[derive(Clone, Debug)]
 pub struct Dlgmm {
-    /// K, the Gaussians of a row.
+    /// The number of Gaussians per row, K.
     pub n_components: usize,
-    /// Networks and training; `latents` is J. The seed is that given beside it.
+    /// Networks and training; `latents` is J. The seed is overridden.
     pub settings: Settings,
     /// c of the Dirichlet prior of the weights.
     pub concentration: f32,
-    /// The components' prior means lie between minus this and this.
+    /// The components' prior means are evenly spaced from `-spread` to `spread`.
     pub spread: f32,
 }
 
@@ -78,41 +79,48 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Clusterer<D> for Dlgm
         if !(0.0..=100.0).contains(&self.spread) {
             return Err(Error::setting("spread", self.spread, "must be between 0 and 100"));
         }
-        // The prior's components have no parameters: one is the least that the library lays out.
+        // The prior's components have no parameters, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
         let mut run = begin(device, data, &settings)?;
         run.architecture = self.architecture(&run);
         let mut pack = Pack::new(&run, 0..1)?;
-        train(&run, &mut pack, &mut Work::new(self, &run)?, observer)?;
-        let networks = Trained::new(&run, &pack)?;
-        Ok(Box::new(Mixtures { networks, n_components: k, spread: f64::from(self.spread) }))
+        train(&run, &mut pack, &mut DlgmmStep::new(self, &run)?, observer)?;
+        let networks = TrainedNetworks::new(&run, &pack)?;
+        Ok(Box::new(TrainedDlgmm { networks, n_components: k, spread: f64::from(self.spread) }))
     }
 }
 
 impl Dlgmm {
-    /// The head is mean and log variance of each Gaussian, then the stick's numbers: [.., 2 K J + 2 K].
+    /// The head holds mean and log variance of each Gaussian, then the stick's parameters: [.., 2 K J + 2 K].
     fn architecture<D: Device + StickBreaking + MixturePosterior + Codes>(
         &self,
         run: &Run<'_, D>,
     ) -> Architecture {
         let given = run.settings.settings();
-        let (d, j, k) = (run.data.n_columns(), given.latents, self.n_components);
-        let n_outputs = run.likelihood.n_outputs(d);
-        Architecture::with_head(d, &given.hidden, 2 * k * (j + 1), j, n_outputs, 1)
+        let (n_columns, n_latents, k) = (run.data.n_columns(), given.latents, self.n_components);
+        Architecture::new(&Sizes {
+            n_columns,
+            hidden: &given.hidden,
+            image: None,
+            n_head: 2 * k * (n_latents + 1),
+            n_latents,
+            n_outputs: run.likelihood.n_outputs(n_columns),
+            n_components: 1,
+        })
     }
 }
 
-/// Buffers of training, made once. Component k of row i is row k B + i.
-struct Work<D: Device + StickBreaking + MixturePosterior + Codes> {
+/// Buffers of a training step. Component k of row i is stored in row k B + i.
+struct DlgmmStep<D: Device + StickBreaking + MixturePosterior + Codes> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
-    /// Means and log variances: [1, K B, 2J], and their gradient.
+    /// Means and log variances, [1, K B, 2J], and their gradient.
     components: [Matrix<D::Buffer>; 2],
-    /// The stick's numbers: [1, B, 2K], and their gradient.
+    /// Raw a and b of the stick's fractions, [1, B, 2K], and their gradient.
     sticks: [Matrix<D::Buffer>; 2],
-    /// Weights at the fractions' means: [1, B, K], and their gradient.
+    /// Weights at the fractions' means, [1, B, K], and their gradient.
     shares: [Matrix<D::Buffer>; 2],
-    /// Weights that were drawn, and their gradient.
+    /// Drawn weights, and their gradient.
     drawn: [Matrix<D::Buffer>; 2],
     prior: StickPrior,
     spread: f32,
@@ -121,7 +129,7 @@ struct Work<D: Device + StickBreaking + MixturePosterior + Codes> {
     noise: Vec<Key>,
 }
 
-impl<D: Device + StickBreaking + MixturePosterior + Codes> Work<D> {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> DlgmmStep<D> {
     fn new(dlgmm: &Dlgmm, run: &Run<'_, D>) -> Result<Self> {
         let (device, b, k) = (run.device, run.settings.batch(), dlgmm.n_components);
         let j = run.architecture.n_latents();
@@ -143,7 +151,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Work<D> {
         })
     }
 
-    /// The head's columns to components and sticks.
+    /// Copies the head's columns to components and sticks.
     fn split_head(&mut self, device: &D) -> compute::Result<()> {
         let (b, k) = (self.sticks[0].rows, self.shares[0].columns);
         let width = self.components[0].columns;
@@ -155,15 +163,15 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Work<D> {
     }
 }
 
-impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for Work<D> {
-    /// Latents, and weights.
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for DlgmmStep<D> {
+    /// Latents and weights.
     const DRAWS: u64 = 2;
 
     fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
         let (device, architecture) = (run.device, &run.architecture);
-        let pick =
+        let selection =
             RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
-        device.gather(&run.rows, pick, &mut self.batch)?;
+        device.gather(&run.rows, selection, &mut self.batch)?;
         self.tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         self.split_head(device)?;
         let draw = |which: u64| Some(Draw { keys: &self.noise, step: tick.draw + which });
@@ -171,7 +179,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for Work<D> {
         let [components, d_components] = &mut self.components;
         let [sticks, d_sticks] = &mut self.sticks;
         let ([shares, d_shares], [drawn, d_drawn]) = (&mut self.shares, &mut self.drawn);
-        // z_k = mu_k + sigma_k eps, the weights' means and a draw of them, outputs = f(z_k)
+        // z_k = mu_k + sigma_k eps, mean and drawn weights, outputs = f(z_k)
         device.sample_latents(draw(0), components, &mut tape.z)?;
         device.stick_breaking(None, sticks, shares)?;
         device.stick_breaking(draw(1), sticks, drawn)?;
@@ -180,10 +188,10 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for Work<D> {
         let posterior = PosteriorMixture { head: components, z: &tape.z, shares, drawn };
         let sums = &mut self.sums;
         device.posterior_mixture(self.spread, posterior, d_components, d_shares, d_drawn, sums)?;
-        let (families, picked) = ([run.likelihood], device.batch_rows(&self.batch));
-        device.weighted_likelihood(&families, picked, shares, &mut tape.output, d_shares, sums)?;
+        let (families, rows) = ([run.likelihood], device.batch_rows(&self.batch));
+        device.weighted_likelihood(&families, rows, shares, &mut tape.output, d_shares, sums)?;
         device.stick_prior(self.prior, sticks, d_sticks, sums)?;
-        // Back through f, latents and sticks, and g
+        // Backward through f, latents and sticks, and g
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
         tape.decode_backward(device, architecture, params, Some(&adam))?;
         device.sample_latents_backward(components, &tape.z, &tape.dz, None, d_components)?;
@@ -198,7 +206,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for Work<D> {
     }
 }
 
-/// Gradients of components and sticks to the head's columns.
+/// Copies the gradients of components and sticks to the head's columns.
 fn gather_head<D: Device + StickBreaking + MixturePosterior + Codes>(
     device: &D,
     components: &Matrix<D::Buffer>,
@@ -212,31 +220,31 @@ fn gather_head<D: Device + StickBreaking + MixturePosterior + Codes>(
     device.copy_columns(sticks, 0..2 * k, head, [0, k * width])
 }
 
-/// The networks, which give every row a mixture.
-struct Mixtures {
-    networks: Trained,
+/// The trained networks, which map every row to a mixture.
+struct TrainedDlgmm {
+    networks: TrainedNetworks,
     n_components: usize,
     spread: f64,
 }
 
-impl Mixtures {
-    /// What the head gives for each row, [N, 2 K J + 2 K], and the component with the greatest share.
+impl TrainedDlgmm {
+    /// The head of each row, [N, 2 K J + 2 K], and the component with the largest share.
     fn heads<D: Device + StickBreaking + MixturePosterior + Codes>(
         &self,
         device: &D,
         data: &Dataset,
     ) -> Result<(Vec<f32>, Vec<usize>)> {
-        let (k, width) = (self.n_components, self.networks.architecture.head.weight.columns);
+        let (k, width) = (self.n_components, self.networks.architecture.n_head());
         let run = self.networks.run(device, data)?;
         let heads = heads(&run, &Params::fixed(device, &self.networks.values)?)?;
         let sticks: Vec<f32> =
             heads.chunks_exact(width).flat_map(|head| &head[width - 2 * k..]).copied().collect();
         let shares = mean_weights(device, &sticks, k)?;
-        Ok((heads, shares.chunks_exact(k).map(greatest).collect()))
+        Ok((heads, shares.chunks_exact(k).map(argmax).collect()))
     }
 }
 
-impl<D: Device + StickBreaking + MixturePosterior + Codes> Clustering<D> for Mixtures {
+impl<D: Device + StickBreaking + MixturePosterior + Codes> Clustering<D> for TrainedDlgmm {
     fn n_clusters(&self) -> usize {
         self.n_components
     }

@@ -1,11 +1,11 @@
-//! The smallest eigenvalues of a large sparse symmetric matrix and their eigenvectors.
+//! The smallest eigenvalues and eigenvectors of a large sparse symmetric matrix.
 //!
 //! Paper: Zhou, Saad, Tiago and Chelikowsky, "Self-consistent-field calculations using Chebyshev-filtered
 //! subspace iteration" (2006). A block of vectors is multiplied by a Chebyshev polynomial of the matrix that is
-//! small on the unwanted interval [edge, upper] and grows fast below it, made orthonormal, and turned to the
-//! eigenvectors of the matrix seen from inside the block (Rayleigh and Ritz). Equal eigenvalues, which a graph in
-//! several pieces has, are no trouble to a block.
-//! Departures: the polynomial's degree follows from how close the wanted eigenvalues lie to the edge.
+//! small on the unwanted interval [edge, upper] and grows fast below it, then orthonormalised, and rotated to the
+//! eigenvectors of the matrix projected onto the block (Rayleigh-Ritz). Unlike single vectors, a block handles multiple
+//! eigenvalues, which a graph with several connected components has.
+//! Departures: the polynomial's degree is chosen from the distance of the wanted eigenvalues to the edge.
 
 use pervade::seed::Key;
 use pervade::{Error, Result};
@@ -14,46 +14,47 @@ use rayon::prelude::*;
 use crate::small::symmetric_eigen;
 use crate::sparse::Sparse;
 
-/// More vectors than wanted: the further the edge lies from what is wanted, the faster the block converges.
-const LEAST_GUARDS: usize = 8;
-/// Each pass shrinks the unwanted part of the last wanted vector by about this factor.
+/// The minimum number of extra vectors: the farther the edge from the wanted eigenvalues, the faster the convergence.
+const MIN_GUARDS: usize = 8;
+/// Each pass reduces the unwanted part of the last wanted vector by about this factor.
 const GAIN: f64 = 1e3;
+/// The minimum and maximum degree of the polynomial.
 const DEGREES: [usize; 2] = [8, 1000];
-/// Where the polynomial would need more than the highest degree, so few rows are solved whole.
+/// Up to this many rows, a matrix that would need more than the maximum degree is solved as a dense one.
 const DENSE_ROWS: usize = 500;
-/// Residuals below this share of the largest possible eigenvalue are noise.
+/// Residuals below this fraction of the upper bound on the eigenvalues are rounding errors.
 const ROUNDING: f64 = 1e-14;
-/// Passes after which the edge is worth believing.
+/// Passes after which the edge is reliable.
 const EARLY_PASSES: usize = 8;
-/// Rows whose sums are taken by one task; fixed, so that the order of sums does not depend on threads.
+/// Rows per task of a sum; fixed, so that the order of sums does not depend on the number of threads.
 const TASK_ROWS: usize = 1024;
 
-/// How exact the eigenvectors have to be.
+/// The required accuracy of the eigenvectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accuracy {
-    /// |A x - t x| of each wanted pair, as a share of the first eigenvalue that is not wanted.
+    /// |A x - t x| of each wanted pair, relative to the first unwanted eigenvalue.
     pub(crate) residual: f64,
-    /// Passes at most.
+    /// The maximum number of passes.
     pub(crate) max_passes: usize,
 }
 
 impl Default for Accuracy {
-    /// Enough that clusters do not change: an angle is the residual over the gap to the next eigenvalue.
+    /// Accurate enough for stable clusters: an angle's error is the residual over the gap to the next eigenvalue.
     fn default() -> Self {
         Self { residual: 1e-4, max_passes: 60 }
     }
 }
 
-/// Eigenvalues, rising, and eigenvectors as columns.
+/// Eigenvalues, ascending, and eigenvectors as columns.
 pub(crate) struct Eigen {
     /// `[k]`
-    #[cfg_attr(not(test), expect(dead_code, reason = "clusters need the vectors alone; tests check both"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "clustering needs only the vectors; tests check both"))]
     pub(crate) values: Vec<f64>,
     /// `[n, k]`
     pub(crate) vectors: Vec<f64>,
 }
 
-/// The `wanted` smallest eigenvalues of `matrix`, none of which is above `upper`.
+/// The `wanted` smallest eigenpairs of `matrix`, whose eigenvalues are at most `upper`.
 pub(crate) fn smallest(
     matrix: &Sparse,
     wanted: usize,
@@ -62,14 +63,14 @@ pub(crate) fn smallest(
     accuracy: Accuracy,
 ) -> Result<Eigen> {
     let n = matrix.len();
-    let m = (wanted + LEAST_GUARDS.max(wanted / 2)).min(n);
-    let start = |place: usize| key.uniform(place as u64, 0, 0) - 0.5;
-    let mut block = Block { x: (0..n * m).map(start).collect(), ax: vec![0.0; n * m], n, m };
+    let m = (wanted + MIN_GUARDS.max(wanted / 2)).min(n);
+    let start = |i: usize| key.uniform(i as u64, 0, 0) - 0.5;
+    let mut block = VectorBlock { x: (0..n * m).map(start).collect(), ax: vec![0.0; n * m], n, m };
     block.orthonormalise(key, 0);
     let mut values = block.rayleigh_ritz(matrix);
-    // Not the block's largest, which may still be any; and no finer than rounding.
+    // The first unwanted eigenvalue (not the block's largest, which is unreliable), and not below rounding errors.
     let scale = |values: &[f64]| values[wanted.min(m - 1)].max(ROUNDING * upper / accuracy.residual);
-    let mut most_degrees = 2 * DEGREES[0];
+    let mut max_degree = 2 * DEGREES[0];
     for pass in 1..=accuracy.max_passes {
         let edge = values[m - 1];
         let worst = block.residuals(&values).into_iter().take(wanted).fold(0.0, f64::max);
@@ -80,12 +81,12 @@ pub(crate) fn smallest(
         if degree == DEGREES[1] && pass > EARLY_PASSES && n <= DENSE_ROWS {
             return Ok(dense(matrix, wanted));
         }
-        let degree = degree.min(most_degrees);
+        let degree = degree.min(max_degree);
         block.filter(matrix, degree, values[0], edge, upper);
         block.orthonormalise(key, pass as u32);
         values = block.rayleigh_ritz(matrix);
-        // Early edges are far too high: long polynomials come when there is something to be gained.
-        most_degrees = (2 * most_degrees).min(DEGREES[1]);
+        // Early edges are far too high: high degrees only pay off later.
+        max_degree = (2 * max_degree).min(DEGREES[1]);
     }
     let worst = block.residuals(&values).into_iter().take(wanted).fold(0.0, f64::max);
     if worst <= 100.0 * accuracy.residual * scale(&values) {
@@ -95,16 +96,16 @@ pub(crate) fn smallest(
     Err(Error::data("data", problem).with_hint("ask for fewer clusters, or use more neighbours"))
 }
 
-/// All eigenvalues at once, for few rows.
+/// Solves the matrix as a dense one, for few rows.
 fn dense(matrix: &Sparse, wanted: usize) -> Eigen {
     let n = matrix.len();
-    let mut whole = vec![0.0; n * n];
+    let mut full = vec![0.0; n * n];
     for i in 0..n {
-        matrix.row(i).for_each(|(j, value)| whole[i * n + j] = value);
+        matrix.row(i).for_each(|(j, value)| full[i * n + j] = value);
     }
-    let (mut values, all) = symmetric_eigen(&whole, n);
+    let (mut values, all) = symmetric_eigen(&full, n);
     values.truncate(wanted);
-    let vectors = (0..n * wanted).map(|place| all[place / wanted * n + place % wanted]).collect();
+    let vectors = (0..n * wanted).map(|i| all[i / wanted * n + i % wanted]).collect();
     Eigen { values, vectors }
 }
 
@@ -115,17 +116,17 @@ fn degree(last: f64, edge: f64, upper: f64) -> usize {
     ((2.0 * GAIN).ln() / rate).ceil().clamp(DEGREES[0] as f64, DEGREES[1] as f64) as usize
 }
 
-/// Vectors side by side, and the matrix times them. `[n, m]`
-struct Block {
+/// A block of vectors, and its product with the matrix. `[n, m]`
+struct VectorBlock {
     x: Vec<f64>,
     ax: Vec<f64>,
     n: usize,
     m: usize,
 }
 
-impl Block {
-    /// x becomes p(A) x; p is a Chebyshev polynomial on [edge, upper], scaled to one at `lowest` so that nothing
-    /// overflows.
+impl VectorBlock {
+    /// Replaces x by p(A) x, where p is a Chebyshev polynomial on [edge, upper], scaled to one at `lowest` to avoid
+    /// overflow.
     fn filter(&mut self, matrix: &Sparse, degree: usize, lowest: f64, edge: f64, upper: f64) {
         let (half, centre) = ((upper - edge) / 2.0, f64::midpoint(upper, edge));
         let first = half / (lowest - centre);
@@ -142,7 +143,7 @@ impl Block {
         self.x = y;
     }
 
-    /// Gram and Schmidt, twice; a vector that the earlier ones contain is drawn anew.
+    /// Gram-Schmidt, twice; a vector in the span of the earlier ones is redrawn.
     fn orthonormalise(&mut self, key: Key, pass: u32) {
         let m = self.m;
         for j in 0..m {
@@ -168,7 +169,7 @@ impl Block {
         }
     }
 
-    /// Products of column j with columns 0..=j.
+    /// Inner products of column j with columns 0..=j.
     fn columns_dot(&self, j: usize) -> Vec<f64> {
         let m = self.m;
         let part = |rows: &[f64]| {
@@ -181,7 +182,7 @@ impl Block {
         add_up(self.x.par_chunks(TASK_ROWS * m).map(part).collect(), j + 1)
     }
 
-    /// Turns the block to the eigenvectors of Xᵀ A X; their eigenvalues, rising.
+    /// Rotates the block to the eigenvectors of Xᵀ A X; returns the eigenvalues, ascending.
     fn rayleigh_ritz(&mut self, matrix: &Sparse) -> Vec<f64> {
         let m = self.m;
         matrix.multiply(&self.x, m, [1.0, 0.0, 0.0], &mut self.ax);
@@ -195,19 +196,19 @@ impl Block {
             sums
         };
         let blocks = self.x.par_chunks(TASK_ROWS * m).zip(self.ax.par_chunks(TASK_ROWS * m));
-        let inside = add_up(blocks.map(part).collect(), m * m);
+        let projected = add_up(blocks.map(part).collect(), m * m);
         let symmetric: Vec<f64> =
-            (0..m * m).map(|place| f64::midpoint(inside[place], inside[place % m * m + place / m])).collect();
-        let (values, turn) = symmetric_eigen(&symmetric, m);
+            (0..m * m).map(|i| f64::midpoint(projected[i], projected[i % m * m + i / m])).collect();
+        let (values, rotation) = symmetric_eigen(&symmetric, m);
         for block in [&mut self.x, &mut self.ax] {
             block.par_chunks_exact_mut(m).for_each_init(
                 || vec![0.0; m],
-                |turned, row| {
-                    turned.fill(0.0);
-                    for (x, line) in row.iter().zip(turn.chunks_exact(m)) {
-                        turned.iter_mut().zip(line).for_each(|(sum, t)| *sum += x * t);
+                |rotated, row| {
+                    rotated.fill(0.0);
+                    for (x, rotation_row) in row.iter().zip(rotation.chunks_exact(m)) {
+                        rotated.iter_mut().zip(rotation_row).for_each(|(sum, t)| *sum += x * t);
                     }
-                    row.copy_from_slice(turned);
+                    row.copy_from_slice(rotated);
                 },
             );
         }
@@ -230,12 +231,12 @@ impl Block {
 
     fn leading(&self, wanted: usize, values: &[f64]) -> Eigen {
         let k = wanted.min(self.m);
-        let vectors = (0..self.n * k).map(|place| self.x[place / k * self.m + place % k]).collect();
+        let vectors = (0..self.n * k).map(|i| self.x[i / k * self.m + i % k]).collect();
         Eigen { values: values[..k].to_vec(), vectors }
     }
 }
 
-/// The sum of the parts, in their order.
+/// The sum of the parts, in order.
 fn add_up(parts: Vec<Vec<f64>>, len: usize) -> Vec<f64> {
     let mut sums = vec![0.0; len];
     for part in parts {

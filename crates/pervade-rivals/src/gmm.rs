@@ -1,15 +1,15 @@
-//! A mixture of Gaussians on the prepared rows, by expectation maximisation.
+//! A Gaussian mixture on the prepared rows, by expectation maximisation.
 //!
 //! Paper: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM algorithm" (1977):
-//! gamma_nm ∝ w_m N(x_n; mu_m, S_m); w_m, mu_m and S_m are the moments under gamma. The row of the VaDE paper's
-//! table 2 has diagonal S_m and keeps the best of ten starts by likelihood; so does `gmm`, which is
-//! `pervade::mixture::fit`, the code that starts VaDE itself. `gmm-full` has full S_m.
-//! Departures: full covariances start once, from the best of ten k-means starts (an iteration costs N K D²), and
-//! their diagonals grow by a share of the mean variance in each M step, as scikit-learn's `reg_covar` does in
-//! absolute terms: columns that never change would otherwise make S_m singular. Diagonal variances stay above 1e-3,
-//! which is what scikit-learn's mixture added to them when the paper was written (`min_covar` of 0.17).
-//! Expected on MNIST: 0.54 (the paper's table 2, best of ten) for the diagonal form; repro/table2.md has ours, and
-//! docs/paper.md what the floor under the variances does to it.
+//! gamma_nm ∝ w_m N(x_n; mu_m, S_m); w_m, mu_m and S_m are the moments under gamma. In the VaDE paper's
+//! table 2 it has diagonal S_m and is the best of ten starts by likelihood; so is `gmm`, which calls
+//! `pervade::mixture::fit`, as VaDE's mixture start does. `gmm-full` has full S_m.
+//! Departures: full covariances have a single start, from the best of ten k-means starts (an iteration costs N K D²), and
+//! a fraction of the mean variance is added to their diagonals in each M-step, as scikit-learn's `reg_covar` does in
+//! absolute terms: constant columns would otherwise make S_m singular. Diagonal variances stay above 1e-3,
+//! which scikit-learn's mixture added to them when the paper was written (`min_covar` of 0.17).
+//! Expected on MNIST: 0.54 (the paper's table 2, best of ten) for diagonal covariances; repro/table2.md has ours, and
+//! docs/paper.md the effect of the variance floor.
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
@@ -21,41 +21,41 @@ use pervade::{Clusterer, Clustering, Error, Result};
 use rayon::prelude::*;
 
 use crate::kmeans::best_start;
-use crate::rows::{MixtureOfRows, check_rows, dense, preparation, require_mixture};
+use crate::rows::{RowMixture, check_rows, dense, preparation, require_mixture};
 use crate::small::{cholesky, invert_lower};
 
-/// Rows whose densities are computed side by side.
+/// Rows whose densities are computed together.
 const LANES: usize = 32;
-/// More columns than this would take hours and K D² numbers of memory.
-const MOST_FULL_COLUMNS: usize = 1024;
-/// Rows a component counts for at least, so that its log weight stays finite.
+/// The maximum number of columns with full covariances: time grows with N K D², memory with K D².
+const MAX_FULL_COLUMNS: usize = 1024;
+/// The minimum mass of a component, in rows, so that its log weight stays finite.
 const MIN_MASS_ROWS: f64 = 1e-8;
 
-/// The shape of a component.
+/// The form of the components' covariances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covariance {
-    /// A variance for each column.
+    /// One variance per column.
     Diagonal,
-    /// A variance for each column and a covariance for each pair.
+    /// One variance per column and one covariance per pair of columns.
     Full,
 }
 
 /// A Gaussian mixture with its settings.
 #[derive(Clone, Debug)]
 pub struct Gmm {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Starts; the best is kept.
+    /// The number of starts, of which the best is kept.
     pub starts: usize,
-    /// The shape of the components.
+    /// The form of the components' covariances.
     pub covariance: Covariance,
-    /// EM iterations of each start at most.
+    /// The maximum number of EM iterations per start.
     pub max_iterations: usize,
-    /// Stop when an iteration raises the mean log likelihood by less than this share of it.
+    /// EM stops when an iteration raises the mean log likelihood by less than this fraction of it.
     pub tolerance: f64,
-    /// Diagonal covariances only: no variance falls below this.
+    /// Diagonal covariances only: the minimum variance.
     pub least_variance: f64,
-    /// Full covariances only: what is added to each variance, as a share of the columns' mean variance.
+    /// Full covariances only: added to each variance, as a fraction of the columns' mean variance.
     pub ridge: f64,
 }
 
@@ -100,15 +100,15 @@ impl<D: Device> Clusterer<D> for Gmm {
                 o.restarts = self.starts;
                 o.max_iterations = self.max_iterations;
                 o.tolerance = self.tolerance;
-                o.least_variance = self.least_variance;
+                o.min_variance = self.least_variance;
             });
             let key = Key::new(seed, Stream::Mixture, 0);
             let mixture = fit(device, &rows, d, &options, key)?.mixture;
-            return Ok(Box::new(MixtureOfRows { preparation, mixture }));
+            return Ok(Box::new(RowMixture { preparation, mixture }));
         }
-        if d > MOST_FULL_COLUMNS {
+        if d > MAX_FULL_COLUMNS {
             let problem =
-                format!("{d} columns are too many for full covariances, at most {MOST_FULL_COLUMNS}");
+                format!("{d} columns are too many for full covariances, at largest {MAX_FULL_COLUMNS}");
             return Err(Error::data("data", problem));
         }
         let rows = dense(data, &preparation)?;
@@ -123,19 +123,19 @@ impl<D: Device> Clusterer<D> for Gmm {
         for (row, &cluster) in gamma.chunks_exact_mut(self.n_clusters).zip(&start.assignment) {
             row[cluster as usize] = 1.0;
         }
-        let start = FullMixture::of(&rows, d, &gamma, self.n_clusters, ridge, None)?;
-        let (mixture, _) = start.improve(&rows, self.max_iterations, self.tolerance, ridge)?;
-        Ok(Box::new(FullOfRows { preparation, mixture }))
+        let start = FullMixture::m_step(&rows, d, &gamma, self.n_clusters, ridge, None)?;
+        let (mixture, _) = start.run_em(&rows, self.max_iterations, self.tolerance, ridge)?;
+        Ok(Box::new(FullRowMixture { preparation, mixture }))
     }
 }
 
-/// A full mixture on prepared rows.
-struct FullOfRows {
+/// A mixture with full covariances on prepared rows.
+struct FullRowMixture {
     preparation: Preparation,
     mixture: FullMixture,
 }
 
-impl<D: Device> Clustering<D> for FullOfRows {
+impl<D: Device> Clustering<D> for FullRowMixture {
     fn n_clusters(&self) -> usize {
         self.mixture.log_weights.len()
     }
@@ -143,7 +143,7 @@ impl<D: Device> Clustering<D> for FullOfRows {
     fn assign(&self, _device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.preparation.check_columns(data)?;
         let log_joint = self.mixture.log_joint(&dense(data, &self.preparation)?);
-        Ok(log_joint.chunks_exact(self.mixture.log_weights.len()).map(highest).collect())
+        Ok(log_joint.chunks_exact(self.mixture.log_weights.len()).map(argmax).collect())
     }
 
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
@@ -151,8 +151,8 @@ impl<D: Device> Clustering<D> for FullOfRows {
     }
 }
 
-/// The place of the highest number, the first of equals.
-fn highest(row: &[f64]) -> u32 {
+/// The index of the largest value; ties go to the first.
+fn argmax(row: &[f64]) -> u32 {
     (1..row.len()).fold(0, |best, m| if row[m] > row[best] { m } else { best }) as u32
 }
 
@@ -163,18 +163,18 @@ pub(crate) struct FullMixture {
     pub(crate) log_weights: Vec<f64>,
     /// `[K, D]`
     pub(crate) means: Vec<f64>,
-    /// Of each component the inverse of the lower factor of S_m. `[K, D, D]`
+    /// Inverse Cholesky factors of S_m. `[K, D, D]`
     pub(crate) inverse_factors: Vec<Vec<f64>>,
     /// S_m. `[K, D, D]`
     pub(crate) covariances: Vec<Vec<f64>>,
 }
 
 impl FullMixture {
-    /// M step: the moments of the rows under `gamma`; a component without rows stays as in `previous`.
+    /// The M-step: moments of the rows under `gamma`; a component without rows stays as in `previous`.
     ///
     /// # Shapes
     /// - rows: `[N, D]`, gamma: `[N, K]`
-    pub(crate) fn of(
+    pub(crate) fn m_step(
         rows: &[f32],
         d: usize,
         gamma: &[f64],
@@ -182,7 +182,7 @@ impl FullMixture {
         ridge: f64,
         previous: Option<&Self>,
     ) -> Result<Self> {
-        // A component's sums are one thread's, in the order of the rows: the same for any number of threads.
+        // One thread sums a component in the order of the rows: the result does not depend on the number of threads.
         let parts: Result<Vec<_>> =
             (0..k).into_par_iter().map(|m| component(rows, d, gamma, k, m, ridge, previous)).collect();
         let parts = parts?;
@@ -197,8 +197,8 @@ impl FullMixture {
         Ok(mixture)
     }
 
-    /// EM until it gains less than the tolerance; the mixture and the mean log density of the rows under it.
-    pub(crate) fn improve(
+    /// Runs EM until it gains less than the tolerance; returns the mixture and the mean log density of the rows.
+    pub(crate) fn run_em(
         self,
         rows: &[f32],
         max_iterations: usize,
@@ -217,7 +217,7 @@ impl FullMixture {
                 break;
             }
             previous = mean;
-            mixture = Self::of(rows, d, &gamma, k, ridge, Some(&mixture))?;
+            mixture = Self::m_step(rows, d, &gamma, k, ridge, Some(&mixture))?;
         }
         Ok((mixture, previous))
     }
@@ -251,7 +251,7 @@ impl FullMixture {
     }
 }
 
-/// |L⁻¹ x|² of the rows that lie side by side.
+/// |L⁻¹ x|² of `LANES` rows.
 fn squares(inverse_factor: &[f64], centred: &[[f64; LANES]], d: usize) -> [f64; LANES] {
     let mut squares = [0.0; LANES];
     for j in 0..d {
@@ -264,7 +264,7 @@ fn squares(inverse_factor: &[f64], centred: &[[f64; LANES]], d: usize) -> [f64; 
     squares
 }
 
-/// One component's share of an M step.
+/// One component's result of an M-step.
 struct Component {
     mass: f64,
     mean: Vec<f64>,
@@ -301,8 +301,8 @@ fn component(
         (0..d).for_each(|j| centred[j] = f64::from(row[j]) - mean[j]);
         for i in 0..d {
             let scaled = weight / mass * centred[i];
-            let line = &mut covariance[i * d..=i * d + i];
-            line.iter_mut().zip(&centred).for_each(|(sum, x)| *sum += scaled * x);
+            let row = &mut covariance[i * d..=i * d + i];
+            row.iter_mut().zip(&centred).for_each(|(sum, x)| *sum += scaled * x);
         }
     }
     for i in 0..d {
@@ -316,20 +316,20 @@ fn component(
     Ok(Component { mass, mean, covariance, inverse_factor: invert_lower(&factor, d) })
 }
 
-/// Log joints to responsibilities; the log density.
+/// Turns log joints into responsibilities; returns the log density.
 fn softmax(row: &mut [f64]) -> f64 {
-    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    row.iter_mut().for_each(|x| *x = (*x - most).exp());
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    row.iter_mut().for_each(|x| *x = (*x - largest).exp());
     let sum: f64 = row.iter().sum();
     row.iter_mut().for_each(|x| *x /= sum);
-    most + sum.ln()
+    largest + sum.ln()
 }
 
-/// The mean over the columns of their variance.
+/// The mean of the columns' variances.
 pub(crate) fn mean_variance(rows: &[f32], d: usize) -> f64 {
     let n = (rows.len() / d) as f64;
     let mut mean = vec![0.0; d];
-    rows.iter().enumerate().for_each(|(place, &x)| mean[place % d] += f64::from(x) / n);
-    let squares = rows.iter().enumerate().map(|(place, &x)| (f64::from(x) - mean[place % d]).powi(2));
+    rows.iter().enumerate().for_each(|(i, &x)| mean[i % d] += f64::from(x) / n);
+    let squares = rows.iter().enumerate().map(|(i, &x)| (f64::from(x) - mean[i % d]).powi(2));
     squares.sum::<f64>() / rows.len() as f64
 }

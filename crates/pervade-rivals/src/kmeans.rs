@@ -1,9 +1,9 @@
 //! k-means on the prepared rows.
 //!
 //! Paper: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding" (2007), with Lloyd's
-//! iterations; the start with the least inertia of several is kept.
-//! Departures: none; at most 40 iterations a start.
-//! Expected on MNIST: 0.53 (the number that DEC's paper gives).
+//! iterations; the best of several starts, by inertia.
+//! Departures: none; at most 40 iterations per start.
+//! Expected on MNIST: 0.53 (as in DEC's paper).
 
 use pervade::compute::Device;
 use pervade::data::Dataset;
@@ -12,14 +12,14 @@ use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::rows::{MixtureOfRows, dense, preparation, require_mixture};
+use crate::rows::{RowMixture, dense, preparation, require_mixture};
 
 /// k-means with its settings.
 #[derive(Clone, Debug)]
 pub struct KMeans {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Starts; the best is kept.
+    /// The number of starts, of which the best is kept.
     pub starts: usize,
 }
 
@@ -44,11 +44,11 @@ impl<D: Device> Clusterer<D> for KMeans {
         let preparation = preparation(data)?;
         let rows = dense(data, &preparation)?;
         let best = best_start(device, &rows, data.n_columns(), self.n_clusters, self.starts, seed)?;
-        Ok(Box::new(MixtureOfRows { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
+        Ok(Box::new(RowMixture { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
     }
 }
 
-/// With equal weights and variances the most probable component is the nearest centre.
+/// A mixture with equal weights and variances, whose most probable component is the nearest centre.
 pub(crate) fn nearest_centre(centres: Vec<f64>, n_clusters: usize) -> DiagonalMixture {
     DiagonalMixture {
         log_weights: vec![0.0; n_clusters],
@@ -59,7 +59,7 @@ pub(crate) fn nearest_centre(centres: Vec<f64>, n_clusters: usize) -> DiagonalMi
     }
 }
 
-/// k-means from several starts; the one with the least inertia.
+/// k-means from several starts; returns the result with the lowest inertia.
 ///
 /// # Shapes
 /// - rows: `[N, D]`
@@ -70,7 +70,7 @@ pub(crate) fn best_start<D: Device>(
     n_clusters: usize,
     starts: usize,
     seed: u64,
-) -> Result<mixture::KMeans> {
+) -> Result<mixture::KMeansFit> {
     require_mixture(rows.len() / n_columns, n_columns, n_clusters)?;
     let key = Key::new(seed, Stream::Mixture, 0);
     let mut best = kmeans(device, rows, n_columns, n_clusters, key, 0)?;

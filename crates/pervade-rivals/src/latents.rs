@@ -1,4 +1,4 @@
-//! Clusters among the latents of trained networks: what every deep rival leaves.
+//! Trained networks, and clusterings of their latents: the result of every deep rival.
 
 use pervade::compute::{Device, Likelihood, Params};
 use pervade::config::{CheckedSettings, Clusters, Settings};
@@ -10,7 +10,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Pack, Run, latents, require_memory};
 use pervade::{Clustering, Result};
 
-/// A method's settings with its number of clusters, one component each, and the seed.
+/// A method's settings with this number of clusters, one component each, and this seed.
 pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> Settings {
     let (clusters, components) = (Clusters::Fixed(n_clusters), Some(n_clusters));
     settings.clone().with(|s| {
@@ -20,7 +20,7 @@ pub(crate) fn settings_of(settings: &Settings, n_clusters: usize, seed: u64) -> 
     })
 }
 
-/// A run that will train these networks, where there is memory for it.
+/// A run for training, if there is enough memory.
 pub(crate) fn begin<'a, D: Device>(
     device: &'a D,
     data: &'a Dataset<'a>,
@@ -30,19 +30,19 @@ pub(crate) fn begin<'a, D: Device>(
     Run::new(device, data, settings)
 }
 
-/// Trained networks: what turns rows into latents and latents into rows.
-pub(crate) struct Trained {
+/// Trained networks: an encoder from rows to latents, and a decoder back.
+pub(crate) struct TrainedNetworks {
     pub(crate) settings: CheckedSettings,
     pub(crate) architecture: Architecture,
     likelihood: Likelihood,
-    /// The networks' numbers, as the library lays them out.
+    /// The parameters, in the library's layout.
     pub(crate) values: Vec<f32>,
 }
 
-impl Trained {
-    /// Those of the pack's first restart.
+impl TrainedNetworks {
+    /// The networks of the pack's first restart.
     pub(crate) fn new<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Self> {
-        // A variance that was left open is known after pretraining; only the mean is decoded.
+        // A variance to be estimated is known after pretraining; only the mean is decoded.
         let likelihood = pack.state.likelihoods.first().copied().unwrap_or(run.likelihood);
         let values = pack.values_of(run.device, 0)?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl Trained {
         })
     }
 
-    /// A run of these networks over rows.
+    /// A run of these networks on new rows.
     pub(crate) fn run<'a, D: Device>(&'a self, device: &'a D, data: &'a Dataset<'a>) -> Result<Run<'a, D>> {
         self.settings.preparation().check_columns(data)?;
         let run = Run::new(device, data, &self.settings)?;
@@ -66,7 +66,7 @@ impl Trained {
         Ok(latents(&run, &Params::fixed(device, &self.values)?)?.swap_remove(0))
     }
 
-    /// The rows that latents [N, J] stand for, in the units of the data: [N, D].
+    /// Decodes latents [N, J] to rows [N, D], in the units of the data.
     pub(crate) fn rows<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
         let params = Params::fixed(device, &self.values)?;
         let (likelihood, preparation) = (self.likelihood, self.settings.preparation());
@@ -76,10 +76,10 @@ impl Trained {
 
 /// Trained networks and a mixture on their latents.
 pub(crate) struct LatentClusters {
-    networks: Trained,
+    networks: TrainedNetworks,
     mixture: DiagonalMixture,
-    /// Whether the components say how latents spread, so that new ones can be drawn.
-    draws: bool,
+    /// Whether the components are a density of the latents, from which new ones can be drawn.
+    is_density: bool,
 }
 
 impl LatentClusters {
@@ -97,16 +97,16 @@ impl LatentClusters {
         });
         let key = Key::new(run.settings.settings().seed, Stream::Mixture, 0);
         let mixture = fit(run.device, &rows, run.architecture.n_latents(), &options, key)?.mixture;
-        Ok(Self { networks: Trained::new(run, pack)?, mixture, draws: true })
+        Ok(Self { networks: TrainedNetworks::new(run, pack)?, mixture, is_density: true })
     }
 
-    /// The networks of the pack's first restart with a mixture that only tells which centre is nearest.
+    /// The networks of the pack's first restart with a mixture that only encodes the nearest centre.
     pub(crate) fn by_centres<D: Device>(
         run: &Run<'_, D>,
         pack: &Pack<D>,
         centres: DiagonalMixture,
     ) -> Result<Self> {
-        Ok(Self { networks: Trained::new(run, pack)?, mixture: centres, draws: false })
+        Ok(Self { networks: TrainedNetworks::new(run, pack)?, mixture: centres, is_density: false })
     }
 }
 
@@ -124,7 +124,7 @@ impl<D: Device> Clustering<D> for LatentClusters {
     }
 
     fn generate(&self, device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
-        if !self.draws {
+        if !self.is_density {
             return Ok(None);
         }
         let latents = self.mixture.draw(cluster, count, Key::new(seed, Stream::Generate, cluster))?;

@@ -1,5 +1,5 @@
-//! The methods that VaDE is compared with, each one file behind the trait that VaDE itself uses
-//! ([`pervade::Clusterer`]): rows and a seed go in, no labels.
+//! The methods that VaDE is compared with, one file each, behind the trait that VaDE itself implements
+//! ([`pervade::Clusterer`]): the inputs are rows and a seed, never labels.
 //!
 //! ```
 //! use pervade::compute::Cpu;
@@ -20,6 +20,7 @@ mod aae;
 mod adversarial;
 mod ae_gmm;
 mod checked;
+mod connected;
 mod dec;
 mod dlgmm;
 mod eigen;
@@ -29,7 +30,6 @@ mod kmeans;
 mod latents;
 mod ldmgi;
 mod nearest;
-mod pieces;
 mod rows;
 mod sb_vae;
 mod small;
@@ -61,39 +61,39 @@ use pervade::config::Settings;
 use pervade::data::Dataset;
 use pervade::{Clusterer, Result};
 
-/// Everything that a method which generates images needs of a device.
+/// All operations that a method which generates images needs from a device.
 pub trait ImageDevice: Device + Convolution + BatchNorm + Codes {}
 
 impl<D: Device + Convolution + BatchNorm + Codes> ImageDevice for D {}
 
-/// Everything that any rival needs of a device.
+/// All operations that any rival needs from a device.
 pub trait RivalDevice: ImageDevice + SoftClusters + StickBreaking + MixturePosterior {}
 
 impl<D: ImageDevice + SoftClusters + StickBreaking + MixturePosterior> RivalDevice for D {}
 
-/// A rival: what it is called and how to get it.
+/// A rival method: its name, description and constructor.
 pub struct Method<D: RivalDevice> {
     /// The name in tables and on the command line.
     pub name: &'static str,
-    /// What it is, in a few words, with its paper.
+    /// A short description with its paper.
     pub about: &'static str,
     build: fn(usize, &Networks) -> Box<dyn Clusterer<D>>,
 }
 
-/// What the networks of all deep methods have in common in a comparison; absent, each has its own.
+/// Network settings shared by all deep methods in a comparison; `None` keeps each method's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
     /// Widths of the encoder's hidden layers.
     pub hidden: Option<Vec<usize>>,
     /// Epochs of pretraining.
     pub pretrain_epochs: Option<usize>,
-    /// Epochs of what follows.
+    /// Epochs of the main training.
     pub epochs: Option<usize>,
 }
 
 impl Networks {
-    /// The settings with these in their place.
-    pub fn of(&self, settings: Settings) -> Settings {
+    /// `settings` with these values replaced.
+    pub fn applied_to(&self, settings: Settings) -> Settings {
         settings.with(|s| {
             if let Some(hidden) = &self.hidden {
                 s.hidden.clone_from(hidden);
@@ -105,18 +105,18 @@ impl Networks {
 }
 
 impl<D: RivalDevice> Method<D> {
-    /// The method with its paper's settings and K clusters.
+    /// The method with its default settings and K clusters.
     pub fn with_clusters(&self, n_clusters: usize) -> Box<dyn Clusterer<D>> {
         self.with_networks(n_clusters, &Networks::default())
     }
 
-    /// The same with networks that are given.
+    /// The method with K clusters and these network settings.
     pub fn with_networks(&self, n_clusters: usize, networks: &Networks) -> Box<dyn Clusterer<D>> {
         Box::new(checked::Checked((self.build)(n_clusters, networks)))
     }
 }
 
-/// All clustering methods, in the order of the paper's table after those that it has not.
+/// All clustering methods: first those that the paper's table does not have, then the others in its order.
 pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
     vec![
         Method {
@@ -146,7 +146,11 @@ pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
             about: "an auto-encoder, then a Gaussian mixture on its latents (baseline of Jiang et al., 2017)",
             build: |n_clusters, networks| {
                 let method = AeGmm::default();
-                Box::new(AeGmm { n_clusters, settings: networks.of(method.settings.clone()), ..method })
+                Box::new(AeGmm {
+                    n_clusters,
+                    settings: networks.applied_to(method.settings.clone()),
+                    ..method
+                })
             },
         },
         Method {
@@ -154,7 +158,11 @@ pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
             about: "a variational auto-encoder (Kingma and Welling, 2014), then a Gaussian mixture on its means",
             build: |n_clusters, networks| {
                 let method = VaeGmm::default();
-                Box::new(VaeGmm { n_clusters, settings: networks.of(method.settings.clone()), ..method })
+                Box::new(VaeGmm {
+                    n_clusters,
+                    settings: networks.applied_to(method.settings.clone()),
+                    ..method
+                })
             },
         },
         Method {
@@ -167,7 +175,7 @@ pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
             about: "an adversarial auto-encoder with a cluster and a style for its code (Makhzani et al., 2015)",
             build: |n_clusters, networks| {
                 let method = Aae::default();
-                Box::new(Aae { n_clusters, settings: networks.of(method.settings.clone()), ..method })
+                Box::new(Aae { n_clusters, settings: networks.applied_to(method.settings.clone()), ..method })
             },
         },
         Method {
@@ -175,24 +183,23 @@ pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
             about: "an auto-encoder's latents, clustered and sharpened (Xie, Girshick and Farhadi, 2016)",
             build: |n_clusters, networks| {
                 let method = Dec::default();
-                Box::new(Dec { n_clusters, settings: networks.of(method.settings.clone()), ..method })
+                Box::new(Dec { n_clusters, settings: networks.applied_to(method.settings.clone()), ..method })
             },
         },
     ]
 }
 
-/// Methods whose purpose is not to cluster: those that represent rows, and those that make new ones. They stand in
-/// other tables of the paper.
+/// Methods whose purpose is not clustering but representation or generation; the paper has them in other tables.
 pub fn others<D: RivalDevice>() -> Vec<Method<D>> {
     vec![
         Method {
             name: "vae",
             about: "a variational auto-encoder: the means of q(z|x) (Kingma and Welling, 2014)",
-            build: |_, networks| Box::new(Vae { settings: networks.of(Vae::default().settings) }),
+            build: |_, networks| Box::new(Vae { settings: networks.applied_to(Vae::default().settings) }),
         },
         Method {
             name: "infogan",
-            about: "images made from a cluster and a style that can be read off them (Chen et al., 2016)",
+            about: "images generated from a cluster and a style that can be recovered from them (Chen et al., 2016)",
             build: |n_clusters, networks| {
                 let method = InfoGan::default();
                 let epochs = networks.epochs.unwrap_or(method.epochs);
@@ -204,7 +211,7 @@ pub fn others<D: RivalDevice>() -> Vec<Method<D>> {
             about: "a variational auto-encoder of stick-breaking weights (Nalisnick and Smyth, 2017)",
             build: |_, networks| {
                 let method = SbVae::default();
-                Box::new(SbVae { settings: networks.of(method.settings.clone()), ..method })
+                Box::new(SbVae { settings: networks.applied_to(method.settings.clone()), ..method })
             },
         },
         Method {
@@ -212,18 +219,18 @@ pub fn others<D: RivalDevice>() -> Vec<Method<D>> {
             about: "a variational auto-encoder whose posterior is a mixture (Nalisnick, Hertel and Smyth, 2016)",
             build: |_, networks| {
                 let method = Dlgmm::default();
-                Box::new(Dlgmm { settings: networks.of(method.settings.clone()), ..method })
+                Box::new(Dlgmm { settings: networks.applied_to(method.settings.clone()), ..method })
             },
         },
     ]
 }
 
-/// The method of that name.
+/// The method called `name`, if it exists.
 pub fn method<D: RivalDevice>(name: &str) -> Option<Method<D>> {
     methods().into_iter().chain(others()).find(|method| method.name == name)
 }
 
-/// The rows as every method here sees them: prepared as VaDE would prepare them, dense. `[N, D]`
+/// The rows as every method here sees them: dense, and prepared as for VaDE. `[N, D]`
 pub fn prepared_rows(data: &Dataset) -> Result<Vec<f32>> {
     let rows = || rows::dense(data, &rows::preparation(data)?);
     data.unless_changed(rows())

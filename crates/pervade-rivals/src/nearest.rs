@@ -1,4 +1,4 @@
-//! Clusters for new rows of methods that only cluster what they have seen: those of the nearest known rows.
+//! Clusters of new rows, from their nearest known rows, for methods that only cluster the rows they were given.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Error, Result};
 use rayon::prelude::*;
 
-use crate::pieces::without_crumbs;
+use crate::connected::without_small_components;
 use crate::rows::{dense, preparation};
 
 /// Known rows compared at once.
 const LANES: usize = 16;
 
-/// Rows that a method has seen.
+/// The rows that a method has clustered.
 pub(crate) struct KnownRows {
     preparation: Preparation,
     /// `[n, D]`
     pub(crate) rows: Vec<f32>,
     n_columns: usize,
-    /// How many of the nearest vote.
+    /// The number of nearest rows that vote.
     voters: usize,
-    /// Rows by their bytes; the first of equals.
-    places: HashMap<Vec<u8>, usize>,
+    /// Index of each row by its bytes; duplicates have that of the first.
+    indices: HashMap<Vec<u8>, usize>,
 }
 
-/// Known rows with their clusters. A row that equals a known one has its cluster; another has that of most of
-/// its nearest known rows, and where two clusters have as many, that of the nearer rows.
+/// Known rows with their clusters. A row that equals a known one gets its cluster; another gets the majority cluster of
+/// its nearest known rows, and ties go to the cluster of the nearest of them.
 pub(crate) struct NearestKnown {
     /// Shared by the clusterings of several seeds.
     pub(crate) known: Arc<KnownRows>,
@@ -40,13 +40,14 @@ pub(crate) struct NearestKnown {
     pub(crate) n_clusters: usize,
 }
 
-/// For what is drawn once and serves all seeds.
-pub(crate) fn shared() -> Key {
+/// The key for random numbers that all seeds share.
+pub(crate) fn shared_key() -> Key {
     Key::new(0, Stream::Sample, 0)
 }
 
-/// The graph of the rows without its crumbs, and the rows that are its nodes, prepared; as many vote for a new row as
-/// a row has neighbours. Refused where there is no memory for it and for a matrix with so many `entries` per row.
+/// The neighbour graph of the rows without small components, and the prepared rows that are its nodes; a new row has as
+/// many voters as a node has neighbours. An error if there is not enough memory for it and for a matrix with `entries`
+/// entries per row.
 pub(crate) fn known_graph<D: Device>(
     data: &Dataset,
     device: &D,
@@ -57,14 +58,15 @@ pub(crate) fn known_graph<D: Device>(
     let (preparation, d) = (preparation(data)?, data.n_columns());
     let options = GraphOptions::default().with(|o| o.neighbours = neighbours);
     let nodes = data.n_rows().min(options.max_rows);
-    // Entries of the graph's matrix as they are made, sorted and stored, and vectors of the block that the solver turns.
+    // The graph's matrix as entries, sorted, and stored; and the solver's block of vectors.
     let entries = product(&[3, nodes, entries, size_of::<(u32, u32, f64)>()]);
     let vectors = product(&[4, nodes, n_clusters.saturating_mul(2).saturating_add(8), size_of::<f64>()]);
     let rows = product(&[3, data.n_rows(), d, size_of::<f32>()]);
     let need = Need::of("the rows", rows).and("the graph", entries).and("eigenvectors", vectors);
     require("clustering by a neighbour graph", &need, "ask for fewer clusters, or give fewer rows")?;
     let rows = dense(data, &preparation)?;
-    let graph = without_crumbs(Graph::build(device, &rows, d, &options, shared())?, n_clusters);
+    let graph = Graph::build(device, &rows, d, &options, shared_key())?;
+    let graph = without_small_components(graph, n_clusters);
     let known = KnownRows::new(preparation, rows_of(&graph, rows, d), d, graph.n_neighbours);
     Ok((graph, known))
 }
@@ -77,8 +79,8 @@ fn rows_of(graph: &Graph, rows: Vec<f32>, d: usize) -> Vec<f32> {
     graph.rows.iter().flat_map(|&row| rows[row as usize * d..(row as usize + 1) * d].to_vec()).collect()
 }
 
-/// The clustering of one seed, by a method that clusters several at once.
-pub(crate) fn only<D: Device>(
+/// The clustering of one seed, by a method that clusters for several seeds at once.
+pub(crate) fn cluster_one<D: Device>(
     method: &impl Clusterer<D>,
     data: &Dataset,
     device: &D,
@@ -90,28 +92,28 @@ pub(crate) fn only<D: Device>(
         found = Some(clustering);
         Ok(())
     })?;
-    found.ok_or_else(|| Error::data("data", "no clustering was made"))
+    found.ok_or_else(|| Error::data("data", "the method returned no clustering"))
 }
 
 impl KnownRows {
     /// # Shapes
     /// - rows: `[n, D]`
     fn new(preparation: Preparation, rows: Vec<f32>, n_columns: usize, voters: usize) -> Self {
-        let mut places = HashMap::new();
-        for (place, row) in rows.chunks_exact(n_columns).enumerate() {
-            places.entry(bytes(row)).or_insert(place);
+        let mut indices = HashMap::new();
+        for (index, row) in rows.chunks_exact(n_columns).enumerate() {
+            indices.entry(bytes(row)).or_insert(index);
         }
-        Self { preparation, rows, n_columns, voters, places }
+        Self { preparation, rows, n_columns, voters, indices }
     }
 
-    /// The nearest known rows, nearest first; of equally near ones the earlier first.
+    /// Indices of the nearest known rows, nearest first; ties go to the earlier.
     fn nearest(&self, row: &[f32]) -> Vec<usize> {
         let d = self.n_columns;
         let mut found: Vec<(f32, usize)> = Vec::with_capacity(self.voters + 1);
         for (tile, rows) in self.rows.chunks(LANES * d).enumerate() {
             let mut squares = [0.0f32; LANES];
             for (square, known) in squares.iter_mut().zip(rows.chunks_exact(d)) {
-                // Eight sums side by side, always in the same order.
+                // Eight partial sums, always in the same order.
                 let mut sums = [0.0f32; 8];
                 for (a, b) in known.chunks(8).zip(row.chunks(8)) {
                     for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
@@ -129,23 +131,23 @@ impl KnownRows {
                 found.truncate(self.voters);
             }
         }
-        found.into_iter().map(|(_, place)| place).collect()
+        found.into_iter().map(|(_, index)| index).collect()
     }
 }
 
 impl NearestKnown {
     fn cluster_of(&self, row: &[f32]) -> u32 {
-        if let Some(&place) = self.known.places.get(&bytes(row)) {
-            return self.clusters[place];
+        if let Some(&index) = self.known.indices.get(&bytes(row)) {
+            return self.clusters[index];
         }
         let mut votes = vec![0; self.n_clusters];
         let voters = self.known.nearest(row);
-        for &place in &voters {
-            votes[self.clusters[place] as usize] += 1;
+        for &index in &voters {
+            votes[self.clusters[index] as usize] += 1;
         }
-        let most = votes.iter().max().copied().unwrap_or(0);
-        let clusters = voters.iter().map(|&place| self.clusters[place]);
-        clusters.into_iter().find(|&cluster| votes[cluster as usize] == most).unwrap_or(0)
+        let majority = votes.iter().max().copied().unwrap_or(0);
+        let clusters = voters.iter().map(|&index| self.clusters[index]);
+        clusters.into_iter().find(|&cluster| votes[cluster as usize] == majority).unwrap_or(0)
     }
 }
 

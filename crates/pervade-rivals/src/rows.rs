@@ -1,4 +1,4 @@
-//! Rows as every method sees them: prepared as VaDE would prepare them, dense.
+//! Rows as every method sees them: dense, and prepared as for VaDE.
 
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
@@ -8,12 +8,12 @@ use pervade::mixture::{DiagonalMixture, bytes_needed};
 use pervade::seed::{Key, Stream};
 use pervade::{Clustering, Error, Result};
 
-/// The preparation that VaDE's own settings would choose for this table: a rival starts from the same numbers.
+/// The preparation that VaDE's default settings choose for this table, so that all methods see the same values.
 pub(crate) fn preparation(data: &Dataset) -> Result<Preparation> {
     Ok(Settings::recipe(Recipe::Robust, Clusters::Auto).check(data)?.preparation().clone())
 }
 
-/// All rows, prepared. `[N, D]`
+/// All rows, dense and prepared. `[N, D]`
 pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Result<Vec<f32>> {
     let d = data.n_columns();
     let need = Need::of("", product(&[data.n_rows(), d, size_of::<f32>()]));
@@ -25,32 +25,32 @@ pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Result<Vec<f32
     Ok(rows)
 }
 
-/// Refuses k-means or a diagonal mixture on more columns than the memory holds moments of.
+/// An error unless there is memory for k-means or a diagonal mixture of this size.
 pub(crate) fn require_mixture(n_rows: usize, n_columns: usize, n_clusters: usize) -> Result<()> {
     let need = Need::of("", bytes_needed(n_rows, n_columns, n_clusters));
     require("fitting centres to the rows", &need, "ask for fewer clusters, or give fewer columns")
 }
 
-/// An error unless there are at least `least` rows, and as many as clusters.
-pub(crate) fn check_rows(data: &Dataset, n_clusters: usize, least: usize) -> Result<()> {
+/// An error unless there are at least `min_rows` rows and at least as many rows as clusters.
+pub(crate) fn check_rows(data: &Dataset, n_clusters: usize, min_rows: usize) -> Result<()> {
     if n_clusters < 1 || n_clusters > data.n_rows() {
         let must = format!("must be between 1 and {}, the number of rows", data.n_rows());
         return Err(Error::setting("clusters", n_clusters, must));
     }
-    if data.n_rows() < least {
-        let problem = format!("{} rows, at least {least} are needed", data.n_rows());
+    if data.n_rows() < min_rows {
+        let problem = format!("{} rows, at least {min_rows} are needed", data.n_rows());
         return Err(Error::data("data", problem));
     }
     Ok(())
 }
 
-/// A mixture on prepared rows: each row belongs to its most probable component.
-pub(crate) struct MixtureOfRows {
+/// A diagonal mixture on prepared rows: each row belongs to its most probable component.
+pub(crate) struct RowMixture {
     pub(crate) preparation: Preparation,
     pub(crate) mixture: DiagonalMixture,
 }
 
-impl<D: Device> Clustering<D> for MixtureOfRows {
+impl<D: Device> Clustering<D> for RowMixture {
     fn n_clusters(&self) -> usize {
         self.mixture.n_components
     }

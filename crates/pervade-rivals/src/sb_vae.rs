@@ -1,23 +1,23 @@
-//! SB-VAE: a variational auto-encoder whose latents are the weights of a broken stick.
+//! SB-VAE: a variational auto-encoder whose latents are stick-breaking weights.
 //!
-//! Paper: Nalisnick and Smyth, "Stick-breaking variational autoencoders" (2017). The encoder gives a and b of a
+//! Paper: Nalisnick and Smyth, "Stick-breaking variational autoencoders" (2017). The encoder outputs a and b of a
 //! Kumaraswamy distribution for each of J - 1 fractions (softplus); fractions v = (1 - u^(1/b))^(1/a), u uniform in
-//! (0.01, 0.99), break a stick into J weights, which are the latents: [`Device::stick_breaking`]. The ELBO is
-//! E log p(x|pi) - KL(q || p) with Beta(1, 5) for every fraction: [`Device::stick_prior`], with ten terms of the series for
-//! E ln(1 - v). J = 50, Adam at 3e-4, batches of 100, as in the authors' code. The representation of a row is its weights
-//! at the fractions' means; its cluster is the greatest of them.
-//! Departures: hidden layers of 500, 500 and 2000 and their mirror image, because Jiang et al. (2017) say that SB-VAE has
-//! VaDE's architecture in their table 3 (its authors have one layer of 500; `hidden: vec![500]` is theirs); J stays 50,
-//! of which that paper says nothing. Heads have a bias and the start values of the other layers. The digamma function is
-//! exact where the authors' code has three terms of its asymptotic series: with those, KL falls to minus infinity as b
-//! nears 0 while a < 1, and fractions behind the first few, which the decoder hardly sees, go there. 250 epochs instead
-//! of up to 2000 with early stopping.
-//! Expected on MNIST: nearest neighbours err in 9.34, 8.65 and 8.90 % of the test rows (k = 3, 5, 10) in the authors'
-//! paper, in 7.64, 7.25 and 7.31 % in Jiang et al. Sticks learn slowly: after 3,000 steps at 1e-3 on 5,000 rows with a
+//! (0.01, 0.99), break a stick into J weights, which are the latents: [`StickBreaking::stick_breaking`]. The ELBO is
+//! E log p(x|pi) - KL(q || p) with the prior Beta(1, 5) for every fraction: [`StickBreaking::stick_prior`], with ten terms
+//! of the series for E ln(1 - v). J = 50, Adam at 3e-4, batches of 100, as in the authors' code. The representation of a
+//! row is its weights at the fractions' means; its cluster is the index of the largest.
+//! Departures: hidden layers of 500, 500 and 2000, mirrored in the decoder, because Jiang et al. (2017) say that SB-VAE
+//! has VaDE's architecture in their table 3 (its authors have one layer of 500: `hidden: vec![500]`); J stays 50, since
+//! that paper does not mention it. Heads have a bias and the same initialisation as other layers. The digamma function is
+//! exact, where the authors' code has three terms of its asymptotic series: with those, KL diverges to minus infinity as b
+//! approaches 0 while a < 1, and later fractions, which hardly affect the decoder, go there. 250 epochs instead of up to
+//! 2000 with early stopping.
+//! Expected on MNIST: test errors of k-nearest neighbours of 9.34, 8.65 and 8.90 % (k = 3, 5, 10) in the authors'
+//! paper, 7.64, 7.25 and 7.31 % in Jiang et al. Training is slow: after 3,000 steps at 1e-3 on 5,000 rows with a
 //! hidden layer of 200 it was 24 %, with the ELBO still rising by 6 nats in ten epochs.
 
 use pervade::compute::{
-    self, Device, Draw, MOST_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
+    self, Device, Draw, MAX_STICKS, Matrix, Params, RowSelection, StickBreaking, StickPrior, Tick,
 };
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
@@ -26,15 +26,15 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use crate::latents::{Trained, begin, settings_of};
+use crate::latents::{TrainedNetworks, begin, settings_of};
 use crate::steps::{Step, train};
 
 /// SB-VAE with its settings.
 #[derive(Clone, Debug)]
 pub struct SbVae {
-    /// Networks and training; `latents` is J, the weights. The seed is that given beside it.
+    /// Networks and training; `latents` is J, the number of weights. The seed is overridden.
     pub settings: Settings,
-    /// c of the prior Beta(1, c) of every fraction: the larger, the more weights share the stick.
+    /// c of the prior Beta(1, c) of every fraction: the larger c, the more weights are used.
     pub concentration: f32,
 }
 
@@ -54,10 +54,10 @@ impl Default for SbVae {
 /// Adam's epsilon.
 const EPSILON: f32 = 1e-8;
 
-/// An error unless a stick can be broken into so many weights by such a prior.
+/// An error unless the number of weights and the prior's concentration are supported.
 pub(crate) fn check_sticks(name: &str, n_weights: usize, concentration: f32) -> Result<()> {
-    if !(2..=MOST_STICKS).contains(&n_weights) {
-        let must = format!("must be between 2 and {MOST_STICKS}, the weights of a stick");
+    if !(2..=MAX_STICKS).contains(&n_weights) {
+        let must = format!("must be between 2 and {MAX_STICKS}, the weights of a stick");
         return Err(Error::setting(name, n_weights, must));
     }
     if !(1e-3..=1e3).contains(&concentration) {
@@ -79,18 +79,19 @@ impl<D: Device + StickBreaking> Clusterer<D> for SbVae {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         check_sticks("latents", self.settings.latents, self.concentration)?;
-        // There is no mixture: one component is the least that the library lays out.
+        // There is no mixture, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
-        let mut work = Work::new(&run, StickPrior::Falling { concentration: self.concentration })?;
-        train(&run, &mut pack, &mut work, observer)?;
-        Ok(Box::new(Sticks { networks: Trained::new(&run, &pack)?, concentration: self.concentration }))
+        let mut step = SbVaeStep::new(&run, StickPrior::Falling { concentration: self.concentration })?;
+        train(&run, &mut pack, &mut step, observer)?;
+        let networks = TrainedNetworks::new(&run, &pack)?;
+        Ok(Box::new(TrainedSbVae { networks, concentration: self.concentration }))
     }
 }
 
-/// Buffers of training, made once.
-struct Work<D: Device + StickBreaking> {
+/// Buffers of a training step.
+struct SbVaeStep<D: Device + StickBreaking> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     prior: StickPrior,
@@ -99,7 +100,7 @@ struct Work<D: Device + StickBreaking> {
     noise: Vec<Key>,
 }
 
-impl<D: Device + StickBreaking> Work<D> {
+impl<D: Device + StickBreaking> SbVaeStep<D> {
     fn new(run: &Run<'_, D>, prior: StickPrior) -> Result<Self> {
         let (device, b) = (run.device, run.settings.batch());
         Ok(Self {
@@ -113,24 +114,24 @@ impl<D: Device + StickBreaking> Work<D> {
     }
 }
 
-impl<D: Device + StickBreaking> Step<D> for Work<D> {
+impl<D: Device + StickBreaking> Step<D> for SbVaeStep<D> {
     const DRAWS: u64 = 1;
 
     fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        let pick =
+        let selection =
             RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
-        device.gather(&run.rows, pick, &mut self.batch)?;
-        // [a; b] = softplus g(x), pi = the broken stick, output = f(pi)
+        device.gather(&run.rows, selection, &mut self.batch)?;
+        // [a; b] = softplus g(x), pi = stick breaking, output = f(pi)
         let draw = Some(Draw { keys: &self.noise, step: tick.draw });
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.stick_breaking(draw, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
-        // The ELBO: log p(x|pi), and the fractions' divergence from their prior
-        let picked = device.batch_rows(&self.batch);
-        device.likelihood(&[run.likelihood], picked, &mut tape.output, &mut self.sums)?;
+        // The ELBO: log p(x|pi) minus the fractions' divergence from their prior
+        let rows = device.batch_rows(&self.batch);
+        device.likelihood(&[run.likelihood], rows, &mut tape.output, &mut self.sums)?;
         device.stick_prior(self.prior, &tape.head, &mut tape.d_head, &mut self.sums)?;
-        // Back through f, the stick, and g
+        // Backward through f, stick breaking, and g
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
         tape.decode_backward(device, architecture, params, Some(&adam))?;
         device.stick_breaking_backward(draw, &tape.head, &tape.dz, &mut tape.d_head)?;
@@ -142,7 +143,7 @@ impl<D: Device + StickBreaking> Step<D> for Work<D> {
     }
 }
 
-/// Weights of a broken stick at the means of its fractions: [N, J] from heads [N, 2J].
+/// Stick-breaking weights at the means of the fractions: [N, J] from heads [N, 2J].
 pub(crate) fn mean_weights<D: Device + StickBreaking>(
     device: &D,
     heads: &[f32],
@@ -158,18 +159,18 @@ pub(crate) fn mean_weights<D: Device + StickBreaking>(
     Ok(found)
 }
 
-/// The first of the greatest.
-pub(crate) fn greatest(weights: &[f32]) -> usize {
+/// The index of the largest weight; ties go to the first.
+pub(crate) fn argmax(weights: &[f32]) -> usize {
     (1..weights.len()).fold(0, |best, m| if weights[m] > weights[best] { m } else { best })
 }
 
-/// The networks, whose latents are the weights.
-struct Sticks {
-    networks: Trained,
+/// The trained networks, whose latents are the weights.
+struct TrainedSbVae {
+    networks: TrainedNetworks,
     concentration: f32,
 }
 
-impl Sticks {
+impl TrainedSbVae {
     fn n_weights(&self) -> usize {
         self.networks.architecture.n_latents()
     }
@@ -181,21 +182,21 @@ impl Sticks {
     }
 }
 
-impl<D: Device + StickBreaking> Clustering<D> for Sticks {
+impl<D: Device + StickBreaking> Clustering<D> for TrainedSbVae {
     fn n_clusters(&self) -> usize {
         self.n_weights()
     }
 
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
         let weights = self.weights(device, data)?;
-        Ok(weights.chunks_exact(self.n_weights()).map(|row| greatest(row) as u32).collect())
+        Ok(weights.chunks_exact(self.n_weights()).map(|row| argmax(row) as u32).collect())
     }
 
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>> {
         self.weights(device, data).map(Some)
     }
 
-    /// Rows whose greatest weight is the cluster's, from the prior; none if the prior has no such row to be found.
+    /// Rows whose largest weight is the cluster's, drawn from the prior; `None` if rejection sampling finds none.
     fn generate(&self, device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
         let j = self.n_weights();
         if cluster >= j {
@@ -203,8 +204,9 @@ impl<D: Device + StickBreaking> Clustering<D> for Sticks {
         }
         let (key, mut latents) = (Key::new(seed, Stream::Generate, 0), Vec::with_capacity(count * j));
         for row in 0..count {
-            let Some(weights) =
-                (0..TRIES).map(|trial| self.drawn(key, row, trial)).find(|w| greatest(w) == cluster)
+            let Some(weights) = (0..MAX_TRIES)
+                .map(|attempt| self.draw_weights(key, row, attempt))
+                .find(|w| argmax(w) == cluster)
             else {
                 return Ok(None);
             };
@@ -214,19 +216,19 @@ impl<D: Device + StickBreaking> Clustering<D> for Sticks {
     }
 }
 
-/// Draws from the prior before a cluster is given up.
-const TRIES: u32 = 1_000;
+/// Rejected draws from the prior before `generate` gives up.
+const MAX_TRIES: u32 = 1_000;
 
-impl Sticks {
+impl TrainedSbVae {
     /// Weights from the prior: v = 1 - (1 - u)^(1/c) has the distribution Beta(1, c).
-    fn drawn(&self, key: Key, row: usize, trial: u32) -> Vec<f32> {
+    fn draw_weights(&self, key: Key, row: usize, attempt: u32) -> Vec<f32> {
         let (mut left, j) = (1.0, self.n_weights());
         let mut weights: Vec<f32> = (0..j - 1)
             .map(|k| {
-                let kept = (1.0 - key.uniform(row as u64, trial, k as u32))
+                let remainder = (1.0 - key.uniform(row as u64, attempt, k as u32))
                     .powf(1.0 / f64::from(self.concentration));
-                let weight = left * (1.0 - kept);
-                left *= kept;
+                let weight = left * (1.0 - remainder);
+                left *= remainder;
                 weight as f32
             })
             .collect();

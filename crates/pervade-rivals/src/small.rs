@@ -1,9 +1,9 @@
-//! Small dense matrices, row after row: factors, eigenvectors and rotations of a few to a few hundred columns.
+//! Small dense row-major matrices: factors, eigenvectors and rotations of a few to a few hundred columns.
 
-/// Sweeps of Jacobi's rotations; convergence is quadratic, so that ten are plenty.
+/// Sweeps of Jacobi rotations; convergence is quadratic, so that ten are usually enough.
 const MAX_SWEEPS: usize = 60;
 
-/// The lower factor L of a symmetric A = L Lᵀ, or none where A is not positive definite.
+/// The Cholesky factor L of a symmetric A = L Lᵀ, or `None` if A is not positive definite.
 ///
 /// # Shapes
 /// - a: `[n, n]`, result: `[n, n]`, zero above the diagonal
@@ -25,7 +25,7 @@ pub(crate) fn cholesky(a: &[f64], n: usize) -> Option<Vec<f64>> {
     Some(l)
 }
 
-/// The inverse of a lower factor.
+/// The inverse of a lower triangular matrix.
 ///
 /// # Shapes
 /// - l: `[n, n]`, result: `[n, n]`, zero above the diagonal
@@ -35,7 +35,7 @@ pub(crate) fn invert_lower(l: &[f64], n: usize) -> Vec<f64> {
         let (done, rest) = inverse.split_at_mut(i * n);
         let row = &mut rest[..n];
         row[i] = 1.0;
-        // Row i of L times the inverse is row i of the identity: take away what the rows above give.
+        // Row i of L times the inverse is row i of the identity: subtract the contributions of the rows above.
         for j in 0..i {
             let factor = l[i * n + j];
             (0..=j).for_each(|c| row[c] -= factor * done[j * n + c]);
@@ -45,7 +45,7 @@ pub(crate) fn invert_lower(l: &[f64], n: usize) -> Vec<f64> {
     inverse
 }
 
-/// Eigenvalues, rising, and eigenvectors (as columns) of a symmetric matrix, by Jacobi's rotations.
+/// Eigenvalues, ascending, and eigenvectors (as columns) of a symmetric matrix, by Jacobi rotations.
 ///
 /// # Shapes
 /// - a: `[n, n]`, result: `[n]`, `[n, n]`
@@ -53,7 +53,7 @@ pub(crate) fn symmetric_eigen(a: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     let mut a = a.to_vec();
     let mut v = identity(n);
     for _ in 0..MAX_SWEEPS {
-        let off: f64 = (0..n * n).filter(|place| place / n != place % n).map(|place| a[place].powi(2)).sum();
+        let off: f64 = (0..n * n).filter(|index| index / n != index % n).map(|index| a[index].powi(2)).sum();
         let all: f64 = a.iter().map(|x| x * x).sum();
         if off <= 1e-30 * all {
             break;
@@ -61,24 +61,24 @@ pub(crate) fn symmetric_eigen(a: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
         for p in 0..n {
             for q in p + 1..n {
                 let Some((c, s)) = rotation(a[p * n + p], a[q * n + q], a[p * n + q]) else { continue };
-                turn_columns(&mut a, n, p, q, c, s);
+                rotate_columns(&mut a, n, p, q, c, s);
                 for k in 0..n {
                     let (x, y) = (a[p * n + k], a[q * n + k]);
                     (a[p * n + k], a[q * n + k]) = (c * x - s * y, s * x + c * y);
                 }
-                turn_columns(&mut v, n, p, q, c, s);
+                rotate_columns(&mut v, n, p, q, c, s);
             }
         }
     }
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| a[i * n + i].total_cmp(&a[j * n + j]));
     let values = order.iter().map(|&i| a[i * n + i]).collect();
-    let vectors = (0..n * n).map(|place| v[place / n * n + order[place % n]]).collect();
+    let vectors = (0..n * n).map(|index| v[index / n * n + order[index % n]]).collect();
     (values, vectors)
 }
 
-/// The rotation nearest to a matrix M = U S Vᵀ, which is U Vᵀ (Schönemann, 1966), by one-sided Jacobi. Where M
-/// lacks rank, the missing directions of U are any that are at right angles to the others.
+/// The orthogonal matrix nearest to M = U S Vᵀ, which is U Vᵀ (Schönemann, 1966), by one-sided Jacobi. If M is
+/// rank-deficient, the missing directions of U are arbitrary ones orthogonal to the others.
 ///
 /// # Shapes
 /// - m: `[n, n]`, result: `[n, n]`
@@ -86,7 +86,7 @@ pub(crate) fn nearest_rotation(m: &[f64], n: usize) -> Vec<f64> {
     let mut u = m.to_vec();
     let mut v = identity(n);
     for _ in 0..MAX_SWEEPS {
-        let mut turned = false;
+        let mut rotated = false;
         for p in 0..n {
             for q in p + 1..n {
                 let dot = |x: usize, y: usize| (0..n).map(|k| u[k * n + x] * u[k * n + y]).sum::<f64>();
@@ -95,21 +95,21 @@ pub(crate) fn nearest_rotation(m: &[f64], n: usize) -> Vec<f64> {
                     continue;
                 }
                 let Some((c, s)) = rotation(pp, qq, pq) else { continue };
-                turn_columns(&mut u, n, p, q, c, s);
-                turn_columns(&mut v, n, p, q, c, s);
-                turned = true;
+                rotate_columns(&mut u, n, p, q, c, s);
+                rotate_columns(&mut v, n, p, q, c, s);
+                rotated = true;
             }
         }
-        if !turned {
+        if !rotated {
             break;
         }
     }
     unit_columns(&mut u, n);
     let entry = |i: usize, j: usize| (0..n).map(|k| u[i * n + k] * v[j * n + k]).sum();
-    (0..n * n).map(|place| entry(place / n, place % n)).collect()
+    (0..n * n).map(|index| entry(index / n, index % n)).collect()
 }
 
-/// Brings orthogonal columns to length one; those without a length become whatever is missing.
+/// Normalises orthogonal columns to length one; zero columns are replaced by an orthonormal completion.
 fn unit_columns(u: &mut [f64], n: usize) {
     let length = |u: &[f64], c: usize| (0..n).map(|k| u[k * n + c].powi(2)).sum::<f64>().sqrt();
     let longest = (0..n).map(|c| length(u, c)).fold(0.0, f64::max);
@@ -121,7 +121,7 @@ fn unit_columns(u: &mut [f64], n: usize) {
         (0..n).for_each(|k| u[k * n + c] /= scale);
     }
     for c in empty {
-        // Of the axes, the one that the ready columns cover least leaves the longest remainder.
+        // The axis that the finished columns cover least has the longest remainder.
         let covered = |axis: usize| ready.iter().map(|&r| u[axis * n + r].powi(2)).sum::<f64>();
         let axis = (0..n).min_by(|&a, &b| covered(a).total_cmp(&covered(b))).unwrap_or(0);
         (0..n).for_each(|k| u[k * n + c] = f64::from(u8::from(k == axis)));
@@ -148,7 +148,7 @@ fn rotation(pp: f64, qq: f64, pq: f64) -> Option<(f64, f64)> {
     Some((c, t * c))
 }
 
-fn turn_columns(a: &mut [f64], n: usize, p: usize, q: usize, c: f64, s: f64) {
+fn rotate_columns(a: &mut [f64], n: usize, p: usize, q: usize, c: f64, s: f64) {
     for row in a.chunks_exact_mut(n) {
         let (x, y) = (row[p], row[q]);
         (row[p], row[q]) = (c * x - s * y, s * x + c * y);
@@ -156,7 +156,7 @@ fn turn_columns(a: &mut [f64], n: usize, p: usize, q: usize, c: f64, s: f64) {
 }
 
 fn identity(n: usize) -> Vec<f64> {
-    (0..n * n).map(|place| f64::from(u8::from(place / n == place % n))).collect()
+    (0..n * n).map(|index| f64::from(u8::from(index / n == index % n))).collect()
 }
 
 #[cfg(test)]
@@ -165,11 +165,11 @@ mod tests {
 
     fn product(a: &[f64], b: &[f64], n: usize) -> Vec<f64> {
         let entry = |i: usize, j: usize| (0..n).map(|k| a[i * n + k] * b[k * n + j]).sum();
-        (0..n * n).map(|place| entry(place / n, place % n)).collect()
+        (0..n * n).map(|index| entry(index / n, index % n)).collect()
     }
 
     fn transposed(a: &[f64], n: usize) -> Vec<f64> {
-        (0..n * n).map(|place| a[place % n * n + place / n]).collect()
+        (0..n * n).map(|index| a[index % n * n + index / n]).collect()
     }
 
     fn assert_near(a: &[f64], b: &[f64]) {
@@ -177,11 +177,11 @@ mod tests {
     }
 
     fn some_matrix(n: usize) -> Vec<f64> {
-        (0..n * n).map(|place| ((place * place + 3 * place) as f64 * 0.37).sin()).collect()
+        (0..n * n).map(|index| ((index * index + 3 * index) as f64 * 0.37).sin()).collect()
     }
 
     #[test]
-    fn factors_eigenvectors_and_rotations_do_what_they_say() {
+    fn factors_eigenvectors_and_rotations_satisfy_their_definitions() {
         let n = 6;
         let m = some_matrix(n);
         let a = product(&m, &transposed(&m, n), n);
@@ -189,19 +189,19 @@ mod tests {
         assert_near(&product(&l, &transposed(&l, n), n), &a);
         assert_near(&product(&l, &invert_lower(&l, n), n), &identity(n));
         let (values, v) = symmetric_eigen(&a, n);
-        let scaled: Vec<f64> = (0..n * n).map(|place| v[place] * values[place % n]).collect();
+        let scaled: Vec<f64> = (0..n * n).map(|index| v[index] * values[index % n]).collect();
         assert_near(&product(&scaled, &transposed(&v, n), n), &a);
         assert!(values.is_sorted());
         let rotation = nearest_rotation(&m, n);
         assert_near(&product(&rotation, &transposed(&rotation, n), n), &identity(n));
-        // Rotationᵀ M is symmetric and positive: M is its own polar form.
+        // Rotationᵀ M is symmetric and positive definite: the polar decomposition of M.
         let stretch = product(&transposed(&rotation, n), &m, n);
         assert_near(&stretch, &transposed(&stretch, n));
         assert!(symmetric_eigen(&stretch, n).0[0] > 0.0);
     }
 
     #[test]
-    fn a_rotation_is_found_where_rank_is_missing() {
+    fn a_rotation_is_found_for_rank_deficient_matrices() {
         let n = 4;
         let mut m = some_matrix(n);
         m[..n].fill(0.0);

@@ -2,21 +2,21 @@
 
 use rayon::prelude::*;
 
-/// Rows that one task multiplies.
+/// Rows per task of a product.
 const TASK_ROWS: usize = 256;
 
-/// A sparse symmetric matrix, row by row.
+/// A sparse symmetric matrix in compressed rows.
 pub(crate) struct Sparse {
-    /// Where each row's entries start, and the end. `[n + 1]`
+    /// The start of each row's entries, and the end of the last. `[n + 1]`
     starts: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
 }
 
 impl Sparse {
-    /// From entries in any order; those of the same place are added up.
+    /// From entries in any order; duplicates are added up.
     pub(crate) fn from_entries(n: usize, mut entries: Vec<(u32, u32, f64)>) -> Self {
-        // A stable sort, so that equal places are summed in the order in which they came.
+        // A stable sort, so that duplicates are summed in their original order.
         entries.par_sort_by_key(|&(row, column, _)| (row, column));
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::<f64>::new());
         let mut last = None;
@@ -39,10 +39,10 @@ impl Sparse {
         self.starts.len() - 1
     }
 
-    /// The entries of a row: columns, rising, and values.
+    /// The entries of a row: columns, ascending, and values.
     pub(crate) fn row(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let places = self.starts[i]..self.starts[i + 1];
-        places.map(|place| (self.columns[place] as usize, self.values[place]))
+        let entries = self.starts[i]..self.starts[i + 1];
+        entries.map(|entry| (self.columns[entry] as usize, self.values[entry]))
     }
 
     /// The sums of the rows. `[n]`
@@ -50,16 +50,16 @@ impl Sparse {
         (0..self.len()).map(|i| self.row(i).map(|(_, value)| value).sum()).collect()
     }
 
-    /// No eigenvalue is larger (Gershgorin).
-    pub(crate) fn largest_possible(&self) -> f64 {
+    /// An upper bound on the eigenvalues (Gershgorin).
+    pub(crate) fn eigenvalue_bound(&self) -> f64 {
         (0..self.len()).map(|i| self.row(i).map(|(_, value)| value.abs()).sum()).fold(0.0, f64::max)
     }
 
     /// Every entry times `scales[row] * scales[column]`.
     pub(crate) fn scaled(mut self, scales: &[f64]) -> Self {
         for i in 0..self.len() {
-            for place in self.starts[i]..self.starts[i + 1] {
-                self.values[place] *= scales[i] * scales[self.columns[place] as usize];
+            for entry in self.starts[i]..self.starts[i + 1] {
+                self.values[entry] *= scales[i] * scales[self.columns[entry] as usize];
             }
         }
         self
@@ -72,7 +72,7 @@ impl Sparse {
     pub(crate) fn multiply(&self, x: &[f64], m: usize, [a, b, c]: [f64; 3], out: &mut [f64]) {
         out.par_chunks_mut(TASK_ROWS * m).enumerate().for_each(|(task, block)| {
             let mut sum = vec![0.0; m];
-            for (offset, line) in block.chunks_exact_mut(m).enumerate() {
+            for (offset, row) in block.chunks_exact_mut(m).enumerate() {
                 let i = task * TASK_ROWS + offset;
                 sum.fill(0.0);
                 for (column, value) in self.row(i) {
@@ -81,7 +81,7 @@ impl Sparse {
                 }
                 let own = &x[i * m..(i + 1) * m];
                 for j in 0..m {
-                    line[j] = a * sum[j] + b * own[j] + if c == 0.0 { 0.0 } else { c * line[j] };
+                    row[j] = a * sum[j] + b * own[j] + if c == 0.0 { 0.0 } else { c * row[j] };
                 }
             }
         });

@@ -1,27 +1,28 @@
-//! Epochs of training for methods that make their own steps.
+//! The training loop for methods that define their own steps.
 
 use pervade::compute::{self, Device, Params, Tick, Ticks};
 use pervade::record::JointEpoch;
 use pervade::train::{Control, Event, Observer, Pack, Run, Stage, run_steps};
 use pervade::{Error, Result};
 
-/// A step of training and what it adds up.
+/// A training step with its running sums.
 pub(crate) trait Step<D: Device> {
-    /// Draws of random numbers that a step counts.
+    /// Random draws per step.
     const DRAWS: u64;
 
-    /// Gathers rows, computes gradients, updates weights: the same every time but for what `tick` says.
+    /// Gathers rows, computes gradients and updates weights; must not depend on anything that changes except `tick`.
     fn step(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()>;
 
-    /// Terms of the ELBO since they were last taken.
+    /// Terms of the ELBO since the last `take_sums`.
     fn sums(&mut self) -> &mut D::Sums;
 }
 
-/// Maximises the ELBO from wherever the pack stands, with the settings' epochs, batch and learning rates.
+/// Maximises the ELBO from the pack's current parameters, with the epochs, batch size and learning rates of the
+/// settings.
 pub(crate) fn train<D: Device, S: Step<D>>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
-    work: &mut S,
+    step: &mut S,
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let (b, epochs, phase) = (run.settings.batch(), run.settings.epochs(), "maximising the ELBO");
@@ -31,25 +32,25 @@ pub(crate) fn train<D: Device, S: Step<D>>(
     let mut recording = D::Recording::default();
     for epoch in 0..epochs {
         let rate = learning_rate(run, epoch);
-        let stopped = run_steps(0..steps, run.device.steps_at_once(), observer, |numbers| {
-            let ticks = Ticks::new(numbers, |number| {
-                let step = (epoch * steps + number) as u64;
+        let stopped = run_steps(0..steps, run.device.steps_at_once(), observer, |step_indices| {
+            let ticks = Ticks::new(step_indices, |index| {
+                let total = (epoch * steps + index) as u64;
                 Tick {
                     epoch: epoch as u64,
-                    first: (number * b) as u64,
-                    draw: step * S::DRAWS,
-                    adam: step + 1,
+                    first: (index * b) as u64,
+                    draw: total * S::DRAWS,
+                    adam: total + 1,
                     learning_rates: [rate; 2],
                 }
             });
-            let body = |params: &mut _, tick: &_| work.step(run, params, tick);
+            let body = |params: &mut _, tick: &_| step.step(run, params, tick);
             Ok(run.device.steps(&ticks, &mut recording, &mut pack.params, body)?)
         })?;
         run.data.check_unchanged()?;
         if stopped.is_some() {
             return Err(Error::Interrupted { stage: phase, epoch });
         }
-        let (epoch, terms) = (epoch + 1, run.device.take_sums(work.sums())?[0]);
+        let (epoch, terms) = (epoch + 1, run.device.take_sums(step.sums())?[0]);
         let terms = terms.scaled(1.0 / (steps * b) as f64);
         if !terms.elbo().is_finite() {
             return Err(Error::Diverged { stage: phase, epoch, loss: -terms.elbo() });

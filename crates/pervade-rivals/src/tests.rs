@@ -57,8 +57,8 @@ fn key() -> Key {
 #[track_caller]
 fn assert_close(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
-    for (place, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{place}] is {a}, expected {b}");
+    for (i, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{i}] is {a}, expected {b}");
     }
 }
 
@@ -75,19 +75,19 @@ fn full(matrix: &Sparse) -> Vec<f64> {
 fn projector(vectors: &[f64], k: usize) -> Vec<f64> {
     let n = vectors.len() / k;
     let entry = |i: usize, j: usize| (0..k).map(|c| vectors[i * k + c] * vectors[j * k + c]).sum();
-    (0..n * n).map(|place| entry(place / n, place % n)).collect()
+    (0..n * n).map(|i| entry(i / n, i % n)).collect()
 }
 
 #[test]
 fn full_mixtures_agree_with_scikit_learn() {
     let oracle = Oracle::open();
     let (rows, ridge) = (oracle.f32("rows"), 1e-3);
-    let start = FullMixture::of(&rows, D, &oracle.f64("gamma"), 3, ridge, None).unwrap();
+    let start = FullMixture::m_step(&rows, D, &oracle.f64("gamma"), 3, ridge, None).unwrap();
     assert_close(&start.means, &oracle.f64("means_0"), 1e-12, "means");
     assert_close(&start.covariances.concat(), &oracle.f64("covariances_0"), 1e-12, "covariances");
     for iterations in [1, 15] {
         let theirs = |name: &str| oracle.f64(&format!("{name}_{iterations}"));
-        let (mixture, log_likelihood) = start.clone().improve(&rows, iterations, 0.0, ridge).unwrap();
+        let (mixture, log_likelihood) = start.clone().run_em(&rows, iterations, 0.0, ridge).unwrap();
         assert_close(&mixture.log_weights, &theirs("log_weights"), 1e-9, "log weights");
         assert_close(&mixture.means, &theirs("means"), 1e-9, "means");
         assert_close(&mixture.covariances.concat(), &theirs("covariances"), 1e-9, "covariances");
@@ -112,12 +112,12 @@ fn ldmgi_agrees_with_the_dense_formula() {
     let oracle = Oracle::open();
     let laplacian = ldmgi::laplacian(&oracle.graph(), &oracle.f32("rows"), D, 1e-3);
     let theirs = oracle.f64("ldmgi");
-    let largest = theirs.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let largest = theirs.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
     let scaled = |values: &[f64]| values.iter().map(|x| x / largest).collect::<Vec<f64>>();
     assert_close(&scaled(&full(&laplacian)), &scaled(&theirs), 1e-10, "Laplacian");
-    let found = smallest(&laplacian, 5, laplacian.largest_possible(), key(), EXACT).unwrap();
+    let found = smallest(&laplacian, 5, laplacian.eigenvalue_bound(), key(), EXACT).unwrap();
     assert_close(&found.values, &oracle.f64("ldmgi_eigenvalues"), 1e-6, "eigenvalues");
-    // What is left after the constant vector is at right angles to it, and still orthonormal.
+    // The remaining vectors are orthogonal to the constant vector, and still orthonormal.
     let left = ldmgi::without_constant(&found.vectors, 5);
     for a in 0..4 {
         let sum: f64 = (0..N).map(|i| left[i * 4 + a]).sum();
@@ -137,9 +137,9 @@ fn spectral_rotation_agrees_with_numpy() {
     assert_close(&[objective], &oracle.f64("objective"), 1e-9, "objective");
 }
 
-/// A graph in several pieces has as many eigenvalues zero: a single vector at a time would find one.
+/// A graph with several connected components has as many zero eigenvalues: single-vector iteration would find one.
 #[test]
-fn equal_eigenvalues_are_all_found() {
+fn multiple_eigenvalues_are_all_found() {
     let ring = |start: u32, len: u32| {
         (0..len).flat_map(move |i| {
             let (a, b) = (start + i, start + (i + 1) % len);
@@ -152,14 +152,15 @@ fn equal_eigenvalues_are_all_found() {
     assert_close(&found.values, &[0.0, 0.0, 0.0, next], 1e-9, "eigenvalues");
 }
 
-/// A chain with one very stiff edge: the wanted eigenvalues are lost beside the largest, and few rows are solved whole.
+/// A chain with one very stiff edge: the wanted eigenvalues are tiny relative to the largest, and the dense solver is
+/// used.
 #[test]
-fn a_wide_spectrum_of_few_rows_is_solved() {
+fn a_small_matrix_with_a_wide_spectrum_is_solved() {
     let edge = |i: u32, w: f64| [(i, i, w), (i + 1, i + 1, w), (i, i + 1, -w), (i + 1, i, -w)];
     let entries = (0..99).flat_map(|i| edge(i, if i == 50 { 1e9 } else { 1.0 })).collect();
     let matrix = Sparse::from_entries(100, entries);
-    let found = smallest(&matrix, 3, matrix.largest_possible(), key(), Accuracy::default()).unwrap();
-    // The stiff edge makes its two ends move as one heavier row: close to a chain of 100.
+    let found = smallest(&matrix, 3, matrix.eigenvalue_bound(), key(), Accuracy::default()).unwrap();
+    // The stiff edge makes its two ends move as one heavier node: close to a chain of 100.
     let chain = |k: f64| 2.0 - 2.0 * (std::f64::consts::PI * k / 100.0).cos();
     assert!((found.values[1] / chain(1.0) - 1.0).abs() < 0.05, "{:?}", found.values);
     assert!((found.values[2] / chain(2.0) - 1.0).abs() < 0.05, "{:?}", found.values);

@@ -1,15 +1,14 @@
-//! VAE: a plain variational auto-encoder, one cluster for all rows.
+//! VAE: a plain variational auto-encoder, with one cluster for all rows.
 //!
-//! Paper: Kingma and Welling, "Auto-encoding variational Bayes" (2014). A VAE is VaDE with one component that stays
-//! at N(0, I): the ELBO's terms, its gradients and the training loop are the library's. The representation of a row
+//! Paper: Kingma and Welling, "Auto-encoding variational Bayes" (2014). A VAE is VaDE with one component fixed at
+//! N(0, I): the ELBO's terms, its gradients and the training loop are the library's. The representation of a row
 //! is the mean of q(z|x); new rows are decoded from z ~ N(0, I).
-//! Departures: VaDE's networks, learning rates and start at a trained auto-encoder, so that the prior is all that
-//! differs; a hundred epochs; a Gaussian decoder has a variance of one half, which is the authors' sum of squared errors.
-//! From random weights a mixture on the latents of MNIST finds less: 0.51 after 150 epochs where the trained start gave
-//! 0.66 after 60 (one seed each).
-//! Expected on MNIST: nearest neighbours of 50 latents err in 28.4, 21.0 and 15.3 % of the test rows (k = 3, 5, 10) in
+//! Departures: VaDE's networks, learning rates and pretraining, so that only the prior differs; a hundred epochs; a
+//! Gaussian decoder has a variance of one half, which is the authors' sum of squared errors. Without pretraining, a
+//! mixture on the latents of MNIST is worse: 0.51 after 150 epochs, where pretraining gave 0.66 after 60 (one seed each).
+//! Expected on MNIST: test errors of k-nearest neighbours with 50 latents of 28.4, 21.0 and 15.3 % (k = 3, 5, 10) in
 //! Nalisnick and Smyth (2017), with one hidden layer. Tried: 5,000 rows and 2,000 test rows, ten latents, a hidden layer
-//! of 200, 30 epochs at 1e-3: 11.9, 11.4 and 11.0 %, where the pixels themselves err in 9.5, 10.0 and 11.3 %.
+//! of 200, 30 epochs at 1e-3: 11.9, 11.4 and 11.0 %, where the pixels give 9.5, 10.0 and 11.3 %.
 
 use pervade::compute::{Device, Gamma};
 use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
@@ -19,12 +18,12 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
-use crate::latents::{Trained, begin, settings_of};
+use crate::latents::{TrainedNetworks, begin, settings_of};
 
 /// A VAE with its settings.
 #[derive(Clone, Debug)]
 pub struct Vae {
-    /// Networks and training; the seed is that given beside it.
+    /// Networks and training; the seed is overridden.
     pub settings: Settings,
 }
 
@@ -34,7 +33,7 @@ impl Default for Vae {
     }
 }
 
-/// VaDE's of the paper, with pretraining that suits the number of rows.
+/// The settings of VaDE's paper, with pretraining epochs chosen by the number of rows.
 pub(crate) fn settings() -> Settings {
     let paper = Settings::recipe(Recipe::Paper, Clusters::Auto);
     paper.with(|s| {
@@ -43,17 +42,17 @@ pub(crate) fn settings() -> Settings {
     })
 }
 
-/// The settings with one component that stays as it starts: mean 0 and log variance 0.
+/// The settings with one component, fixed at its initial mean 0 and log variance 0.
 pub(crate) fn one_component(settings: &Settings, seed: u64, data: &Dataset) -> Result<CheckedSettings> {
     let settings = settings_of(settings, 1, seed).with(|s| {
-        // With one component q(c|x) is one, whichever way it is computed; this way takes fewer steps.
+        // With one component q(c|x) is one, however it is computed; this is the cheaper way.
         s.gamma = Gamma::Exact;
         s.mixture_learning_rate = 0.0;
     });
     settings.check(data)
 }
 
-/// Maximises the ELBO, from an auto-encoder on.
+/// Pretrains an auto-encoder, then maximises the ELBO.
 pub(crate) fn train<D: Device>(run: &Run<'_, D>, observer: &mut dyn Observer) -> Result<Pack<D>> {
     let mut pack = Pack::new(run, 0..1)?;
     pretrain(run, &mut pack, observer, &mut |_| Ok(false))?;
@@ -79,17 +78,17 @@ impl<D: Device> Clusterer<D> for Vae {
         let pack = train(&run, observer)?;
         let j = run.architecture.n_latents();
         let prior = DiagonalMixture::new(vec![0.0], vec![0.0; j], vec![1.0; j], j)?;
-        Ok(Box::new(OneCluster { networks: Trained::new(&run, &pack)?, prior }))
+        Ok(Box::new(TrainedVae { networks: TrainedNetworks::new(&run, &pack)?, prior }))
     }
 }
 
-/// Networks and the prior of their latents.
-struct OneCluster {
-    networks: Trained,
+/// The trained networks and the prior of their latents.
+struct TrainedVae {
+    networks: TrainedNetworks,
     prior: DiagonalMixture,
 }
 
-impl<D: Device> Clustering<D> for OneCluster {
+impl<D: Device> Clustering<D> for TrainedVae {
     fn n_clusters(&self) -> usize {
         1
     }

@@ -2,7 +2,7 @@
 //!
 //! Paper: the baseline of Jiang et al., "Variational deep embedding" (2017), table 2; the auto-encoder is that of
 //! Kingma and Welling, "Auto-encoding variational Bayes" (2014), trained in `vae.rs`.
-//! Departures: none that the paper speaks of; what `vae.rs` says of its training.
+//! Departures: those of `vae.rs`; the paper gives no details.
 //! Expected on MNIST: the paper reports 0.73.
 
 use pervade::compute::Device;
@@ -18,11 +18,11 @@ use crate::vae::{one_component, train};
 /// VAE+GMM with its settings.
 #[derive(Clone, Debug)]
 pub struct VaeGmm {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Networks and training; K and the seed are those given beside it.
+    /// Networks and training; K and the seed are overridden.
     pub settings: Settings,
-    /// Starts of the mixture; the most likely is kept.
+    /// The number of starts of the mixture, of which the most likely is kept.
     pub starts: usize,
 }
 

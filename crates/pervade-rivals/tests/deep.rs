@@ -1,5 +1,5 @@
-//! The deep rivals: planted clusters are found, results do not depend on threads, new rows get clusters, and what
-//! cannot be done is refused.
+//! The deep rivals: planted clusters are found, results do not depend on the number of threads, new rows get clusters,
+//! and invalid input is an error.
 
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
@@ -13,13 +13,13 @@ use pervade_rivals::{Aae, AeGmm, Dec, VaeGmm};
 const COLUMNS: usize = 8;
 const LATENTS: usize = 3;
 
-/// Four groups of rows in a cube, told apart by every column.
+/// Four groups of rows in a cube, which differ in every column.
 fn planted(n_rows: usize) -> (Dataset<'static>, Vec<u32>) {
     let key = Key::new(5, Stream::Generate, 0);
     let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
     let labels: Vec<u32> = (0..n_rows).map(|row| (uniform(row, 0, 20) * 4.0) as u32).collect();
-    let value = |place: usize| {
-        let (row, column) = (place / COLUMNS, place % COLUMNS);
+    let value = |i: usize| {
+        let (row, column) = (i / COLUMNS, i % COLUMNS);
         let on = (labels[row] as usize + column).is_multiple_of(4);
         (if on { 3.0 } else { 0.0 } + 0.5 * uniform(row, column, 21)) as f32
     };
@@ -27,14 +27,14 @@ fn planted(n_rows: usize) -> (Dataset<'static>, Vec<u32>) {
     (Dataset::from_rows(n_rows, COLUMNS, values).unwrap(), labels)
 }
 
-/// Networks and epochs that take a moment.
+/// Small networks and few epochs.
 fn small(recipe: Recipe) -> Settings {
     Settings::recipe(recipe, Clusters::Auto).with(|s| {
         s.latents = LATENTS;
         s.hidden = vec![32, 32];
         s.pretrain_epochs = Some(30);
         s.pretrain_batch = 50;
-        s.pretrain_learning_rate = 1e-2; // few steps must do
+        s.pretrain_learning_rate = 1e-2; // for few steps
         s.cool_down = 100;
         s.epochs = Some(60);
         s.batch = 50;
@@ -59,7 +59,7 @@ fn rivals(n_clusters: usize) -> Vec<Box<dyn Clusterer<Cpu>>> {
 }
 
 #[test]
-fn planted_clusters_are_found_in_these_rows_and_in_new_ones() {
+fn planted_clusters_are_found_in_known_and_new_rows() {
     let (all, labels) = planted(600);
     let rows = |range: std::ops::Range<usize>| {
         let mut values = vec![0.0; range.len() * COLUMNS];
@@ -75,14 +75,14 @@ fn planted_clusters_are_found_in_these_rows_and_in_new_ones() {
         let score = accuracy(&clusters, &labels).unwrap();
         assert!(score > 0.99, "{} finds {score}", rival.name());
         let latents = clustering.embed(&device, &new).unwrap().expect("a deep method has latents");
-        // The code of AAE is its clusters' logits and the latents.
+        // AAE's code consists of the clusters' logits and the latents.
         let columns = if rival.name() == "aae" { 4 + LATENTS } else { LATENTS };
         assert_eq!(latents.len(), 200 * columns, "{}", rival.name());
     }
 }
 
 #[test]
-fn neither_threads_nor_repetition_show_and_the_seed_does() {
+fn results_depend_on_the_seed_and_not_on_threads() {
     let (data, _) = planted(300);
     let device = Cpu::new();
     for which in 0..rivals(4).len() {
@@ -102,7 +102,7 @@ fn neither_threads_nor_repetition_show_and_the_seed_does() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_input_is_an_error() {
     let (data, _) = planted(30);
     let device = Cpu::new();
     for rival in rivals(31) {
@@ -118,33 +118,33 @@ fn what_cannot_be_done_is_refused() {
     }
 }
 
-/// Says stop at the first epoch that is not pretraining.
-struct Impatient;
+/// Stops at the first epoch after pretraining.
+struct StopsAtFirstEpoch;
 
-impl Observer for Impatient {
+impl Observer for StopsAtFirstEpoch {
     fn event(&mut self, event: &Event<'_>) -> Control {
         if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
     }
 }
 
 #[test]
-fn a_listener_can_stop_training() {
+fn an_observer_can_stop_training() {
     let (data, _) = planted(100);
     for rival in rivals(4).into_iter().skip(1) {
-        let error = rival.cluster(&data, &Cpu::new(), 0, &mut Impatient).err().expect("stopped");
+        let error = rival.cluster(&data, &Cpu::new(), 0, &mut StopsAtFirstEpoch).err().expect("stopped");
         assert!(matches!(error, Error::Interrupted { .. }), "{}: {error}", rival.name());
     }
 }
 
-/// The clusters of DEC are the nearest centres, and sharpening moved rows towards them.
+/// DEC's clusters are the nearest centres, and refinement moves rows towards them.
 #[test]
-fn dec_sharpens_what_k_means_started() {
+fn dec_sharpens_the_clusters_of_k_means() {
     let (data, _) = planted(400);
     let device = Cpu::new();
-    let dec = |most_refreshes: usize| {
-        // Rows of clear clusters stand still from the first: only a share below none lets it go on.
+    let dec = |max_refreshes: usize| {
+        // Clear clusters never change: only a negative tolerance keeps training going.
         let (settings, tolerance) = (small(Recipe::Robust), -1.0);
-        let dec = Dec { n_clusters: 4, settings, tolerance, most_refreshes, ..Dec::default() };
+        let dec = Dec { n_clusters: 4, settings, tolerance, max_refreshes, ..Dec::default() };
         let clustering = dec.cluster(&data, &device, 0, &mut Silent).unwrap();
         let clusters = clustering.assign(&device, &data).unwrap();
         let latents = clustering.embed(&device, &data).unwrap().unwrap();

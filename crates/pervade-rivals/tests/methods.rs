@@ -1,4 +1,4 @@
-//! The rivals without networks: planted clusters, new rows, the same result on any number of threads, and data that are too little.
+//! The rivals without networks: planted clusters, new rows, independence of the number of threads, and too few rows.
 
 use pervade::compute::Cpu;
 use pervade::data::Dataset;
@@ -15,18 +15,18 @@ fn noise(row: usize, column: usize) -> f64 {
     (0..6).map(|draw| key.uniform(row as u64, column as u32, draw) - 0.5).sum()
 }
 
-/// Four round clusters in five columns, rows after `first`.
+/// Rows `first..first + n` of four round clusters in five columns.
 fn blobs(first: usize, n: usize) -> (Dataset<'static>, Vec<u32>) {
     let labels: Vec<u32> = (first..first + n).map(|row| row as u32 % 4).collect();
-    let value = |place: usize| {
-        let (row, column) = (first + place / 5, place % 5);
+    let value = |i: usize| {
+        let (row, column) = (first + i / 5, i % 5);
         let corner = [[0, 0], [1, 0], [0, 1], [1, 1]][row % 4];
         (6.0 * f64::from(corner.get(column).copied().unwrap_or(0)) + noise(row, column)) as f32
     };
     (Dataset::from_rows(n, 5, (0..n * 5).map(value).collect()).unwrap(), labels)
 }
 
-/// Two rings, one inside the other: no centre or Gaussian tells them apart.
+/// Two concentric rings, which neither centres nor Gaussians can separate.
 fn rings(n: usize) -> (Dataset<'static>, Vec<u32>) {
     let mut rows = Vec::new();
     for row in 0..n {
@@ -42,22 +42,22 @@ fn clustered(name: &str, data: &Dataset, k: usize, seed: u64) -> Result<Box<dyn 
 }
 
 #[test]
-fn every_method_finds_planted_clusters_and_places_new_rows() {
+fn every_method_finds_planted_clusters_and_assigns_new_rows() {
     let ((known, labels), (new, new_labels)) = (blobs(0, 400), blobs(400, 80));
     for name in METHODS {
         let found = clustered(name, &known, 4, 0).unwrap();
         assert_eq!(found.n_clusters(), 4, "{name}");
         let clusters = found.assign(&Cpu::new(), &known).unwrap();
         assert!(accuracy(&clusters, &labels).unwrap() > 0.99, "{name}");
-        let placed = found.assign(&Cpu::new(), &new).unwrap();
-        assert!(accuracy(&placed, &new_labels).unwrap() > 0.98, "{name}");
-        let both = [clusters, placed].concat();
+        let assigned = found.assign(&Cpu::new(), &new).unwrap();
+        assert!(accuracy(&assigned, &new_labels).unwrap() > 0.98, "{name}");
+        let both = [clusters, assigned].concat();
         assert!(ari(&both, &[labels.clone(), new_labels.clone()].concat()).unwrap() > 0.97, "{name}");
     }
 }
 
 #[test]
-fn graphs_tell_rings_apart_where_centres_cannot() {
+fn spectral_clustering_separates_rings_and_k_means_does_not() {
     let (data, labels) = rings(600);
     let score = |name: &str| {
         let clusters = clustered(name, &data, 2, 1).unwrap().assign(&Cpu::new(), &data).unwrap();
@@ -68,7 +68,7 @@ fn graphs_tell_rings_apart_where_centres_cannot() {
 }
 
 #[test]
-fn threads_leave_no_trace() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let (data, _) = blobs(0, 1500);
     for name in METHODS {
         let on = |threads: usize| {
@@ -82,9 +82,9 @@ fn threads_leave_no_trace() {
 }
 
 #[test]
-fn too_little_data_is_an_error_and_repeated_rows_are_not() {
+fn too_few_rows_are_an_error_and_duplicate_rows_are_not() {
     let few = Dataset::from_rows(3, 2, vec![0.0, 1.0, 2.0, 3.0, 5.0, 4.0]).unwrap();
-    // Half of the rows are the same: cliques without spread, components without variance.
+    // Half of the rows are duplicates: cliques and components without variance.
     let repeated = (0..120).flat_map(|i| if i % 2 == 0 { [0.0, 0.0] } else { [1.0, (i as f32).sin()] });
     let repeated = Dataset::from_rows(120, 2, repeated.collect()).unwrap();
     for name in METHODS {
@@ -97,8 +97,8 @@ fn too_little_data_is_an_error_and_repeated_rows_are_not() {
 }
 
 #[test]
-fn several_seeds_at_once_are_those_seeds_alone() {
-    // Seven clusters of four: where k-means or the rotation starts shows in the result.
+fn several_seeds_at_once_give_the_same_as_each_alone() {
+    // Seven clusters for four planted ones: the result depends on the start of k-means or of the rotation.
     let (data, _) = blobs(0, 300);
     for name in METHODS {
         let mut together = Vec::new();

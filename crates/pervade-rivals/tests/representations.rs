@@ -1,5 +1,5 @@
-//! The methods that represent rows: planted groups are neighbours in the representation of rows that were not seen, the
-//! ELBO rises, results do not depend on threads, new rows look like the data, and what cannot be done is refused.
+//! The methods for representation: planted groups are neighbours in the representation of held-out rows, the ELBO
+//! rises, results do not depend on the number of threads, new rows look like the data, and invalid input is an error.
 
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
@@ -12,28 +12,27 @@ use pervade_rivals::{AeGmm, Dec, Dlgmm, Networks, SbVae, Vae, VaeGmm};
 
 const COLUMNS: usize = 40;
 
-/// Rows `first..first + n` of four groups in the unit cube, told apart by every column.
+/// Rows `first..first + n` of four groups in the unit cube, which differ in every column.
 fn planted(first: usize, n: usize) -> (Dataset<'static>, Vec<u32>) {
     let key = Key::new(6, Stream::Generate, 0);
     let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
     let labels: Vec<u32> = (first..first + n).map(|row| (uniform(row, 0, 20) * 4.0) as u32).collect();
-    let value = |place: usize| {
-        let (row, column) = (place / COLUMNS, place % COLUMNS);
+    let value = |i: usize| {
+        let (row, column) = (i / COLUMNS, i % COLUMNS);
         let on = (labels[row] as usize + column).is_multiple_of(4);
         (if on { 0.7 } else { 0.0 } + 0.3 * uniform(first + row, column, 21)) as f32
     };
     (Dataset::from_rows(n, COLUMNS, (0..n * COLUMNS).map(value).collect()).unwrap(), labels)
 }
 
-/// Networks and epochs that take a moment.
+/// Small networks and few epochs.
 fn small(latents: usize) -> Settings {
     Settings::recipe(Recipe::Paper, Clusters::Auto).with(|s| {
         s.latents = latents;
         s.hidden = vec![32, 32];
         s.pretrain_epochs = Some(30);
         s.pretrain_batch = 50;
-        s.pretrain_learning_rate = 1e-2;
-        // few steps must do
+        s.pretrain_learning_rate = 1e-2; // for few steps
         s.cool_down = 100;
         s.epochs = Some(60);
         s.batch = 50;
@@ -41,7 +40,7 @@ fn small(latents: usize) -> Settings {
     })
 }
 
-/// Each method with the columns of its representation.
+/// Each method with the number of columns of its representation.
 fn methods() -> Vec<(Box<dyn Clusterer<Cpu>>, usize)> {
     vec![
         (Box::new(Vae { settings: small(3) }), 3),
@@ -51,7 +50,7 @@ fn methods() -> Vec<(Box<dyn Clusterer<Cpu>>, usize)> {
 }
 
 #[test]
-fn groups_are_neighbours_in_rows_that_were_not_seen() {
+fn groups_are_neighbours_among_held_out_rows() {
     let ((known, known_labels), (new, new_labels)) = (planted(0, 400), planted(400, 200));
     let device = Cpu::new();
     for (method, columns) in methods() {
@@ -66,7 +65,7 @@ fn groups_are_neighbours_in_rows_that_were_not_seen() {
         for (k, error) in
             [3, 5, 10].into_iter().zip(knn_errors(labelled, test, columns, &[3, 5, 10]).unwrap())
         {
-            assert!(error <= 0.02, "{name}: {k} neighbours err in {error}");
+            assert!(error <= 0.02, "{name}: {k} neighbours have an error of {error}");
         }
         let clusters = fitted.assign(&device, &new).unwrap();
         assert!(clusters.iter().all(|&c| (c as usize) < fitted.n_clusters()), "{name}");
@@ -77,7 +76,7 @@ fn groups_are_neighbours_in_rows_that_were_not_seen() {
     }
 }
 
-/// Keeps the ELBO of each epoch.
+/// Collects the ELBO of each epoch.
 #[derive(Default)]
 struct Elbos(Vec<f64>);
 
@@ -104,7 +103,7 @@ fn the_elbo_rises() {
 }
 
 #[test]
-fn neither_threads_nor_repetition_show_and_the_seed_does() {
+fn results_depend_on_the_seed_and_not_on_threads() {
     let (data, _) = planted(0, 200);
     let device = Cpu::new();
     for which in 0..methods().len() {
@@ -122,7 +121,7 @@ fn neither_threads_nor_repetition_show_and_the_seed_does() {
     }
 }
 
-/// New rows of a cluster are rows that the method itself puts there, and the same for the same seed.
+/// The method assigns new rows of a cluster to that cluster, and the same seed gives the same rows.
 #[test]
 fn new_rows_belong_to_their_cluster() {
     let (data, _) = planted(0, 400);
@@ -136,7 +135,7 @@ fn new_rows_belong_to_their_cluster() {
         let name = method.name();
         let fitted = method.cluster(&data, &device, 1, &mut Silent).unwrap();
         for cluster in 0..fitted.n_clusters().min(3) {
-            let rows = fitted.generate(&device, cluster, 50, 9).unwrap().expect("rows can be made");
+            let rows = fitted.generate(&device, cluster, 50, 9).unwrap().expect("rows can be generated");
             assert_eq!(rows.len(), 50 * COLUMNS, "{name}");
             assert!(rows.iter().all(|x| (0.0..=1.0).contains(x)), "{name}: the units of the data");
             assert_eq!(fitted.generate(&device, cluster, 50, 9).unwrap().unwrap(), rows, "{name}");
@@ -144,24 +143,27 @@ fn new_rows_belong_to_their_cluster() {
             if name.ends_with("gmm") && name != "dlgmm" {
                 let rows = Dataset::from_rows(50, COLUMNS, rows).unwrap();
                 let found = fitted.assign(&device, &rows).unwrap();
-                let there = found.iter().filter(|&&c| c as usize == cluster).count();
-                assert!(there >= 40, "{name}: {there} of 50 new rows are of cluster {cluster}");
+                let n_assigned = found.iter().filter(|&&c| c as usize == cluster).count();
+                assert!(n_assigned >= 40, "{name}: {n_assigned} of 50 new rows are in cluster {cluster}");
             }
         }
         assert!(fitted.generate(&device, fitted.n_clusters(), 1, 0).is_err(), "{name}: no such cluster");
     }
-    let dec = Dec { n_clusters: 4, settings: small(3), most_refreshes: 1, ..Dec::default() };
+    let dec = Dec { n_clusters: 4, settings: small(3), max_refreshes: 1, ..Dec::default() };
     let centres = dec.cluster(&data, &device, 1, &mut Silent).unwrap();
-    assert!(centres.generate(&device, 0, 5, 0).unwrap().is_none(), "centres without a spread make no rows");
+    assert!(
+        centres.generate(&device, 0, 5, 0).unwrap().is_none(),
+        "centres without variances generate no rows"
+    );
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_input_is_an_error() {
     let (data, _) = planted(0, 60);
     let device = Cpu::new();
     let sticks = |latents: usize, concentration: f32| {
         let method = SbVae { settings: small(latents), concentration };
-        method.cluster(&data, &device, 0, &mut Silent).err().expect("refused").to_string()
+        method.cluster(&data, &device, 0, &mut Silent).err().expect("an error").to_string()
     };
     assert!(sticks(1, 5.0).contains("between 2 and 1024"));
     assert!(sticks(5000, 5.0).contains("between 2 and 1024"));
@@ -169,7 +171,7 @@ fn what_cannot_be_done_is_refused() {
     assert!(sticks(8, 0.0).contains("concentration"));
     let mixture = |n_components: usize, spread: f32| {
         let method = Dlgmm { n_components, settings: small(2), spread, ..Dlgmm::default() };
-        method.cluster(&data, &device, 0, &mut Silent).err().expect("refused").to_string()
+        method.cluster(&data, &device, 0, &mut Silent).err().expect("an error").to_string()
     };
     assert!(mixture(1, 0.5).contains("components"));
     assert!(mixture(3, f32::INFINITY).contains("spread"));
@@ -181,10 +183,10 @@ fn what_cannot_be_done_is_refused() {
     }
 }
 
-/// Says stop at the first epoch.
-struct Impatient;
+/// Stops at the first epoch.
+struct StopsAtFirstEpoch;
 
-impl Observer for Impatient {
+impl Observer for StopsAtFirstEpoch {
     fn event(&mut self, event: &Event<'_>) -> Control {
         if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
     }
@@ -198,7 +200,7 @@ fn they_are_found_by_name_and_can_be_stopped() {
         let method = pervade_rivals::method::<Cpu>(name).unwrap().with_networks(10, &networks);
         assert_eq!(method.name(), name);
         assert!(method.cluster(&data, &Cpu::new(), 0, &mut Silent).is_ok(), "{name}");
-        let error = method.cluster(&data, &Cpu::new(), 0, &mut Impatient).err().expect("stopped");
+        let error = method.cluster(&data, &Cpu::new(), 0, &mut StopsAtFirstEpoch).err().expect("stopped");
         assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The door through which every method enters a comparison: VaDE here, its rivals from outside.
+//! The interface of methods in a comparison: VaDE in this crate, its rivals in others.
 
 use crate::Result;
 use crate::compute::Device;
@@ -7,9 +7,9 @@ use crate::data::Dataset;
 use crate::model::Vade;
 use crate::train::Observer;
 
-/// A method with its settings. It sees rows and a seed; there is no argument for labels.
+/// A clustering method with its settings. It gets rows and a seed, but never labels.
 pub trait Clusterer<D: Device> {
-    /// The method's name in tables.
+    /// The name of the method in tables.
     fn name(&self) -> &'static str;
 
     /// Clusters the rows.
@@ -21,8 +21,8 @@ pub trait Clusterer<D: Device> {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>>;
 
-    /// Clusters the rows once a seed and hands each result over. What does not depend on the seed is done once; each
-    /// result is that of [`Clusterer::cluster`].
+    /// Clusters the rows once per seed and passes each result to `take`. Work that does not depend on the seed is
+    /// shared; each result equals that of [`Clusterer::cluster`].
     fn cluster_each(
         &self,
         data: &Dataset,
@@ -35,18 +35,18 @@ pub trait Clusterer<D: Device> {
     }
 }
 
-/// What a method leaves: clusters for these rows and new ones.
+/// A fitted clustering, which assigns clusters to the same or new rows.
 pub trait Clustering<D: Device> {
-    /// Clusters, K.
+    /// Number of clusters, K.
     fn n_clusters(&self) -> usize;
 
-    /// The cluster of each row; the same rows give the same clusters.
+    /// The cluster of each row; deterministic.
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>>;
 
-    /// The representation of each row, [N, J], where the method has one.
+    /// The representation of each row, `[N, J]`, if the method has one.
     fn embed(&self, device: &D, data: &Dataset) -> Result<Option<Vec<f32>>>;
 
-    /// New rows of a cluster in the units of the data, [count, D], where the method can make some.
+    /// New rows of a cluster in the units of the data, `[count, D]`, if the method can generate them.
     fn generate(&self, _device: &D, _cluster: usize, _count: usize, _seed: u64) -> Result<Option<Vec<f32>>> {
         Ok(None)
     }

@@ -1,6 +1,10 @@
 //! Settings as typed, and settings as used: checked once against the data, into a type of their own.
 
+#[macro_use]
+mod names;
+
 mod checked;
+mod likelihood;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +17,7 @@ use crate::data::PrepareKind;
 use crate::{Error, Result};
 
 pub use checked::CheckedSettings;
+pub use likelihood::LikelihoodKind;
 
 /// A named set of values for the settings below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,19 +41,30 @@ pub enum Clusters {
     Fixed(usize),
 }
 
-/// The family of p(x|z).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the networks are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum LikelihoodKind {
-    /// Bernoulli when all prepared data lie in [0, 1], else Gaussian with one fixed variance.
-    Auto,
-    /// Data in [0, 1].
-    Bernoulli,
-    /// Mean and log variance for every column, as the paper defines it.
-    Gaussian,
-    /// One noise variance.
-    GaussianFixed,
+pub enum NetworkKind {
+    /// Fully connected layers.
+    #[default]
+    Dense,
+    /// Convolutions, each of which halves the image, and then one fully connected layer.
+    Conv,
+}
+
+impl NetworkKind {
+    /// Widths of the hidden layers where nothing else is asked for: the paper's, and a small convolutional network.
+    pub fn default_hidden(self) -> Vec<usize> {
+        match self {
+            NetworkKind::Dense => vec![500, 500, 2000],
+            NetworkKind::Conv => vec![32, 64, 256],
+        }
+    }
+
+    fn is_dense(&self) -> bool {
+        *self == NetworkKind::Dense
+    }
 }
 
 /// How the networks are trained before the mixture exists.
@@ -84,28 +100,8 @@ pub enum Keep {
     Last,
 }
 
-macro_rules! names {
-    ($kind:ty, $setting:literal: $($name:literal => $value:expr),*) => {
-        impl FromStr for $kind {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                match text {
-                    $($name => Ok($value),)*
-                    _ => Err(Error::setting($setting, format!("`{text}`"), concat!("must be one of:" $(, " ", $name)*))),
-                }
-            }
-        }
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                $(if *self == $value { return f.write_str($name); })*
-                unreachable!("every value has a name")
-            }
-        }
-    };
-}
 names!(Recipe, "recipe": "robust" => Recipe::Robust, "paper" => Recipe::Paper);
-names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli" => LikelihoodKind::Bernoulli,
-    "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed);
+names!(NetworkKind, "network": "dense" => NetworkKind::Dense, "conv" => NetworkKind::Conv);
 names!(PretrainKind, "pretrain": "end-to-end" => PretrainKind::EndToEnd, "stacked" => PretrainKind::Stacked);
 names!(Choice, "choose": "modularity" => Choice::Modularity, "elbo" => Choice::Elbo);
 names!(Keep, "keep": "best" => Keep::Best, "last" => Keep::Last);
@@ -173,7 +169,11 @@ pub struct Settings {
     pub samples: usize,
     /// Latent columns, J.
     pub latents: usize,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them.
+    /// What the networks are made of: fully connected layers, or convolutions for pictures.
+    #[serde(default, skip_serializing_if = "NetworkKind::is_dense")]
+    pub network: NetworkKind,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv` all but the last are the
+    /// channels of convolutions.
     pub hidden: Vec<usize>,
     /// How to pretrain.
     pub pretrain: PretrainKind,
@@ -243,7 +243,8 @@ impl Settings {
             gamma: Gamma::Exact,
             samples: 1,
             latents: 10,
-            hidden: vec![500, 500, 2000],
+            network: NetworkKind::Dense,
+            hidden: NetworkKind::Dense.default_hidden(),
             pretrain: PretrainKind::EndToEnd,
             pretrain_epochs: None,
             layer_epochs: 15,
@@ -299,6 +300,16 @@ impl Settings {
         self
     }
 
+    /// All settings by name, as [`Settings::from_keys`] takes them; null where a value is chosen from the data.
+    pub fn to_keys(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut keys)) = serde_json::to_value(self) else {
+            unreachable!("settings are a table of plain values")
+        };
+        // Files leave it out where it is the default, so that older versions can read them.
+        keys.entry("network").or_insert_with(|| self.network.to_string().into());
+        keys
+    }
+
     /// The recipe's values with `keys` in their place: what a configuration file, the flags of the
     /// command and another language's arguments all come to. The first key that cannot be used is named.
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
@@ -306,10 +317,10 @@ impl Settings {
         let clusters = keys.get("clusters").ok_or_else(|| {
             Error::setting("clusters", "missing", "must be a whole number of at least 1, or `auto`")
         })?;
-        let start = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?);
-        let Ok(Value::Object(mut layers)) = serde_json::to_value(&start) else {
-            unreachable!("settings are a table of plain values")
-        };
+        let network = keys.get("network").map_or(Ok(NetworkKind::Dense), |value| typed("network", value))?;
+        let start = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?)
+            .with(|s| s.hidden = network.default_hidden());
+        let mut layers = start.to_keys();
         let mut settings = start;
         for (key, value) in keys {
             check_given(&key, &value)?;

@@ -1,4 +1,4 @@
-//! One error type for the crate: what went wrong, where, which value, and what to do about it.
+//! One error type for the crate: what went wrong, where, with which value, and what to do about it.
 
 use std::fmt;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use crate::compute::{self, Advice};
 use crate::units::size;
 
-/// The result of everything here that can fail.
+/// The result of every fallible function in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. The text says what and where; [`Error::hint`] says what to do.
+/// An error. Its text says what went wrong and where; [`Error::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A data or label file that cannot be used.
-    #[error("`{place}`: {problem}")]
+    #[error("`{location}`: {problem}")]
     Data {
-        /// The file, and inside it the array, row or column.
-        place: String,
+        /// The file, and in it the array, row or column.
+        location: String,
         /// What is wrong there, with the value.
         problem: String,
         /// What to do, or empty.
@@ -26,7 +26,7 @@ pub enum Error {
     /// A setting out of its range, or one that does not fit the data.
     #[error("`{name}` is {value}, {must}")]
     Setting {
-        /// The setting as the user types it.
+        /// The setting as users type it.
         name: String,
         /// The value given.
         value: String,
@@ -36,23 +36,23 @@ pub enum Error {
         hint: Hint,
     },
     /// A model or checkpoint file that cannot be used.
-    #[error("`{place}`: {problem}")]
+    #[error("`{location}`: {problem}")]
     Model {
         /// The file.
-        place: String,
+        location: String,
         /// What is wrong with it.
         problem: String,
         /// What to do, or empty.
         hint: Hint,
     },
-    /// The operating system refused.
-    #[error("cannot {action} `{place}`: {source}")]
+    /// An operating-system error.
+    #[error("cannot {action} `{location}`: {source}")]
     Io {
-        /// What was tried: "read", "write", "create".
+        /// The attempted action: "read", "write", "create".
         action: &'static str,
-        /// On which file.
-        place: String,
-        /// What the system said.
+        /// The file.
+        location: String,
+        /// The error of the system.
         source: std::io::Error,
         /// What to do, or empty.
         hint: Hint,
@@ -65,7 +65,7 @@ pub enum Error {
         /// What to do, or empty.
         hint: Hint,
     },
-    /// The work needs more memory than the machine or a limit leaves.
+    /// Not enough memory for the work, on this machine or within a limit.
     #[error("{what} needs about {} of memory{parts}, but {limit} leaves {}", size(*need), size(*available))]
     Memory {
         /// What needs it.
@@ -76,22 +76,22 @@ pub enum Error {
         parts: String,
         /// Bytes that are left.
         available: u64,
-        /// The limit, in words.
+        /// The limit as text.
         limit: String,
         /// What to lower, or empty.
         hint: Hint,
     },
-    /// The numbers stopped being numbers during training.
+    /// Training diverged: the loss is not finite.
     #[error("{stage} diverged in epoch {epoch}: the loss is {loss}")]
     Diverged {
         /// The stage.
         stage: &'static str,
         /// The epoch, counted from one.
         epoch: usize,
-        /// The loss that was seen.
+        /// The loss.
         loss: f64,
     },
-    /// The observer asked to stop; the checkpoint, if any, holds the state.
+    /// The observer asked to stop; the checkpoint, if there is one, holds the state.
     #[error("interrupted in {stage}, epoch {epoch}")]
     Interrupted {
         /// The stage that was running.
@@ -111,7 +111,7 @@ impl From<compute::Error> for Error {
             compute::Error::TooManyRestarts { restarts, most } => Error::setting(
                 "restarts",
                 restarts,
-                format!("must be at most {most} side by side on a CUDA device"),
+                format!("must be at most {most} in parallel on a CUDA device"),
             ),
             compute::Error::TooManyComponents { components } => {
                 let problem = "are more than the CUDA device's kernels have room for";
@@ -150,12 +150,12 @@ fn device_hint(advice: Advice) -> Hint {
 }
 
 impl Error {
-    /// A problem with a data file.
-    pub fn data(place: impl ToString, problem: impl Into<String>) -> Self {
-        Error::Data { place: place.to_string(), problem: problem.into(), hint: Hint::default() }
+    /// An error about a data file.
+    pub fn data(location: impl ToString, problem: impl Into<String>) -> Self {
+        Error::Data { location: location.to_string(), problem: problem.into(), hint: Hint::default() }
     }
 
-    /// A problem with a setting: name as typed, value given, and what it must be.
+    /// An error about a setting: its name as typed, the value given, and what it must be.
     pub fn setting(name: impl ToString, value: impl ToString, must: impl Into<String>) -> Self {
         Error::Setting {
             name: name.to_string(),
@@ -165,22 +165,22 @@ impl Error {
         }
     }
 
-    /// A problem with a model or checkpoint file.
-    pub fn model(place: impl ToString, problem: impl Into<String>) -> Self {
-        Error::Model { place: place.to_string(), problem: problem.into(), hint: Hint::default() }
+    /// An error about a model or checkpoint file.
+    pub fn model(location: impl ToString, problem: impl Into<String>) -> Self {
+        Error::Model { location: location.to_string(), problem: problem.into(), hint: Hint::default() }
     }
 
     /// An operating-system error on a file.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Error::Io { action, place: path.display().to_string(), source, hint: Hint::default() }
+        Error::Io { action, location: path.display().to_string(), source, hint: Hint::default() }
     }
 
-    /// A problem with the compute device, or with the program itself.
+    /// An error about the compute device, or a bug in the program.
     pub fn device(problem: impl Into<String>) -> Self {
         Error::Device { problem: problem.into(), hint: Hint::default() }
     }
 
-    /// The same error with a line of advice.
+    /// Adds a hint.
     pub fn with_hint(mut self, advice: impl Into<Hint>) -> Self {
         match &mut self {
             Error::Data { hint, .. }
@@ -194,7 +194,7 @@ impl Error {
         self
     }
 
-    /// What to do about it, when there is something to say.
+    /// What to do about the error, if anything.
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
             Error::Data { hint, .. }
@@ -215,9 +215,9 @@ impl Error {
     }
 }
 
-/// What to do about an error: words, and among them settings and commands, which every front end writes as its users
-/// type them. The command says `--prepare unit` where Python says `prepare="unit"`; the text that [`Display`](fmt::Display)
-/// gives has them as in a configuration file, `prepare = "unit"`.
+/// What to do about an error: text with settings and commands in it, which every front end writes as its users type
+/// them. The command line says `--prepare unit` where Python says `prepare="unit"`; [`Display`](fmt::Display) writes
+/// them as in a configuration file, `prepare = "unit"`.
 ///
 /// ```
 /// # use pervade::Hint;
@@ -235,49 +235,49 @@ enum Part {
     Term(Term),
 }
 
-/// What a front end has its own way to write.
+/// A part of a hint that front ends write differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Term {
-    /// A setting, by its key in a configuration file, and the value that it should have.
+    /// A setting, by its key in a configuration file, with a value if the hint names one.
     Setting {
         /// The key, with `_` between words.
         name: &'static str,
-        /// The value, where the advice names one.
+        /// The value, if the hint names one.
         value: Option<String>,
     },
-    /// Something that pervade does, by the name of the command: `fit`, `score`.
+    /// A command of pervade: `fit`, `score`.
     Command(&'static str),
 }
 
 impl Hint {
-    /// The first words.
+    /// Creates a hint from its first words.
     pub fn new(words: impl Into<String>) -> Self {
         Self::default().also(words)
     }
 
-    /// The same with another sentence, which stands by itself: a front end that lacks one of its settings leaves it out.
+    /// Adds another sentence, independent of the others: a front end that lacks one of its settings omits it.
     pub fn also(mut self, words: impl Into<String>) -> Self {
         self.sentences.push(Vec::new());
         self.text(words)
     }
 
-    /// The same with more words.
+    /// Adds text.
     pub fn text(self, words: impl Into<String>) -> Self {
         self.with(Part::Text(words.into()))
     }
 
-    /// The same with a setting named.
+    /// Adds a setting.
     pub fn setting(self, name: &'static str) -> Self {
         self.with(Part::Term(Term::Setting { name, value: None }))
     }
 
-    /// The same with a setting and its value.
+    /// Adds a setting with its value.
     pub fn setting_to(self, name: &'static str, value: impl ToString) -> Self {
         self.with(Part::Term(Term::Setting { name, value: Some(value.to_string()) }))
     }
 
-    /// The same with a command named.
+    /// Adds a command.
     pub fn command(self, name: &'static str) -> Self {
         self.with(Part::Term(Term::Command(name)))
     }
@@ -290,14 +290,14 @@ impl Hint {
         self
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there is no hint.
     pub fn is_empty(&self) -> bool {
         let is_text = |part: &Part| *part != Part::Text(String::new());
         !self.sentences.iter().flatten().any(is_text)
     }
 
-    /// The advice with every term as `word` writes it. A sentence with a term that has no word, because the front end has
-    /// no such setting, is left out; `None` where nothing is left.
+    /// The hint with every term written by `word`. Sentences with a term for which `word` returns `None`, because the
+    /// front end has no such setting, are omitted; `None` if no sentence is left.
     pub fn worded(&self, word: impl Fn(&Term) -> Option<String>) -> Option<String> {
         let part = |part: &Part| match part {
             Part::Text(text) => Some(text.clone()),

@@ -1,14 +1,17 @@
-//! What a method on the same networks and devices is made of, and what the command needs around a run. The crate
-//! `pervade-rivals` is written with it. It changes whenever VaDE's own code does: depend on an exact version.
+//! Building blocks for other methods on the same networks and devices, and what the command line needs around a run.
+//! The crate `pervade-rivals` uses them. They change whenever VaDE's own code does: depend on an exact version.
 //!
-//! A [`Run`] is what stays the same in a training (device, rows, settings, networks), a [`Pack`] what changes: the
-//! parameters of restarts that are trained side by side, and their [`State`]. A [`Tape`] holds the activations between a
+//! A [`Run`] holds what stays the same during training (device, rows, settings, networks), a [`Pack`] what changes: the
+//! parameters of restarts that are trained in parallel, and their [`State`]. A [`Tape`] holds the activations between a
 //! forward and a backward pass.
 
 #[doc(inline)]
 pub use crate::infer::{Pass, decoded, outputs};
 #[doc(inline)]
-pub use crate::nn::{Architecture, BatchNorm, Convolution, Normed, Tape, TransposedConvolution};
+pub use crate::nn::{
+    Activations, Architecture, BatchNorm, Convolution, Layer, Network, Normed, Sizes, Tape,
+    TransposedConvolution,
+};
 #[doc(inline)]
 pub use crate::record::Finished;
 #[doc(inline)]

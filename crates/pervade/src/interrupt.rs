@@ -1,4 +1,4 @@
-//! How long work is interrupted.
+//! Interrupting long computations.
 
-/// Called between the pieces of long work, several times a second; an error ends the work.
+/// Callback between pieces of a long computation, several times a second; an error ends it.
 pub(crate) type Interrupt<'a> = &'a mut dyn FnMut() -> crate::Result<()>;

@@ -1,22 +1,21 @@
-//! Clustering by Variational Deep Embedding (VaDE; Jiang et al., IJCAI 2017): a variational
-//! auto-encoder whose prior is a mixture of Gaussians. It learns a representation, gives every row a
-//! cluster and a probability for each cluster, and generates new rows of any cluster. Labels score a
-//! result; no training function accepts them.
+//! Clustering by Variational Deep Embedding (VaDE; Jiang et al., IJCAI 2017): a variational auto-encoder whose prior is
+//! a mixture of Gaussians. It learns a representation, assigns every row to a cluster with a probability for each
+//! cluster, and generates new rows of any cluster. Labels can score a result; no training function accepts them.
 //!
-//! # Start here
-//! - [`Dataset`]: the rows, [read](Dataset::read) from a file or [made of numbers](Dataset::from_rows).
-//! - [`Settings`]: a [`Recipe`] and a number of clusters, with what you [change](Settings::with);
-//!   [`Settings::check`] compares them with the data.
-//! - [`Cpu`] and [`Cuda`]: where to compute.
-//! - [`fit`]: trains. An [`Observer`] hears how it goes and can stop it; [`Silent`] does neither.
-//! - [`Vade`]: the model. It [assigns](Vade::assign), [embeds](Vade::embed), [generates](Vade::generate),
-//!   [scores](Vade::score), and is [saved](Vade::save) and [loaded](Vade::load).
+//! # Getting started
+//! - [`Dataset`]: the rows, [read](Dataset::read) from a file or [created from numbers](Dataset::from_rows).
+//! - [`Settings`]: a [`Recipe`] and a number of clusters, with your [changes](Settings::with); [`Settings::check`]
+//!   checks them against the data.
+//! - [`Cpu`] and [`Cuda`]: the devices.
+//! - [`fit`]: trains a model. An [`Observer`] follows the training and can stop it; [`Silent`] does neither.
+//! - [`Vade`]: the model. It can [assign](Vade::assign), [embed](Vade::embed), [generate](Vade::generate) and
+//!   [score](Vade::score), and be [saved](Vade::save) and [loaded](Vade::load).
 //! - [`Error`] and [`Result`]: what went wrong and where; [`Error::hint`] says what to do.
 //!
 //! ```
 //! use pervade::{Cpu, Dataset, Recipe, Settings, Silent, fit};
 //!
-//! // Two bands of rows, told apart by the sign of their columns.
+//! // Two bands of rows, which differ in the sign of their columns.
 //! let rows = (0..200).flat_map(|i| {
 //!     let side = if i % 2 == 0 { 1.0 } else { -1.0 };
 //!     [side, side + (i as f32 * 0.37).sin() * 0.2, -side + (i as f32 * 0.73).cos() * 0.2]
@@ -38,13 +37,13 @@
 //! ```
 //!
 //! # Features
-//! `cuda` (NVIDIA devices, opened at run time: nothing of CUDA is needed to build), `parquet`, `images`, `text` (CSV and
-//! TSV) and `matlab` (readers) are all on by default. Without a reader, such files are refused by name.
+//! `cuda` (NVIDIA devices; the driver is loaded at run time, CUDA is not needed to build), and the readers `parquet`,
+//! `images`, `text` (CSV and TSV) and `matlab` are all on by default. Without a reader, such files give an error.
 //!
-//! # Further
+//! # Modules
 //! [`data`] reads tables with labels and writes results, [`metrics`] scores clusters, [`config`] has every setting,
-//! [`train`] the events and checkpoints of a fit, [`record`] what happened in one, [`mixture`] and [`graph`] the mixture
-//! and the neighbour graph by themselves. [`internals`] is what methods other than VaDE are made of.
+//! [`train`] the events and checkpoints of a fit, [`record`] its history, [`mixture`] and [`graph`] the mixture and the
+//! neighbour graph on their own. [`internals`] has the building blocks for other methods.
 
 mod clusterer;
 pub mod config;
@@ -77,7 +76,7 @@ mod units;
 pub use pervade_compute as compute;
 pub use pervade_compute::on_device;
 
-/// The example of the README is a test.
+/// Tests the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,8 +1,8 @@
-//! How much memory there is, and a refusal before more than that is asked for.
+//! Memory limits: how much is available, and an error before more than that is allocated.
 //!
-//! A failed allocation ends a Rust program, and a process that outgrows its control group is killed without a word. Work
-//! whose size follows from a file or a setting is therefore estimated first ([`Need`]) and compared with what the machine
-//! and the limits of the process leave ([`require`]).
+//! A failed allocation aborts a Rust program, and a process that outgrows its control group is killed without a
+//! message. Work whose size depends on a file or a setting is therefore estimated first ([`Need`]) and compared with
+//! what the machine and the limits of the process leave ([`require`]).
 
 use std::fmt::Display;
 use std::io;
@@ -11,35 +11,35 @@ use std::path::Path;
 use crate::units::size;
 use crate::{Error, Hint, Result};
 
-/// Needs below this are not worth a look at the system; they are within the margin.
+/// Smaller needs are not worth querying the system; they are within the margin.
 const SMALL: u64 = 16 << 20;
 
-/// Kept free of every limit: what no estimate counts, such as the stacks of threads, the arenas of the allocator (which
-/// reserve 64 MiB of address space at a time) and the buffers of readers and writers.
+/// Reserved under every limit for what no estimate counts, such as the stacks of threads, the arenas of the allocator
+/// (which reserve 64 MiB of address space at a time) and the buffers of readers and writers.
 const MARGIN: u64 = 64 << 20;
 
-/// Limits of older control groups from here on mean that there is none.
+/// Limits of version 1 control groups at or above this value mean "unlimited".
 const NO_LIMIT: u64 = 1 << 62;
 
-/// Bytes that a piece of work needs at its peak, beyond what it already has, as named parts.
+/// The peak memory that some work needs, beyond what is already allocated, in bytes by named parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     parts: Vec<(&'static str, u64)>,
 }
 
 impl Need {
-    /// One part.
+    /// A need of one part.
     pub fn of(part: &'static str, bytes: u64) -> Self {
         Self { parts: vec![(part, bytes)] }
     }
 
-    /// The same with one more part.
+    /// Adds a part.
     pub fn and(mut self, part: &'static str, bytes: u64) -> Self {
         self.parts.push((part, bytes));
         self
     }
 
-    /// All parts together.
+    /// The sum of all parts.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.1))
     }
@@ -49,7 +49,7 @@ impl Need {
         self.parts.iter().max_by_key(|part| part.1).map_or("", |part| part.0)
     }
 
-    /// The parts that matter, the largest first; empty where there is only one.
+    /// The significant parts, largest first; empty if there is only one.
     fn described(&self) -> String {
         let mut parts = self.parts.clone();
         parts.retain(|part| part.1 >= self.bytes() / 100 && part.1 > 0);
@@ -64,21 +64,21 @@ impl Need {
     }
 }
 
-/// The product of some counts and sizes, or the largest number there is.
+/// The product of counts and sizes, saturating.
 pub fn product(factors: &[usize]) -> u64 {
     factors.iter().fold(1u64, |product, &factor| product.saturating_mul(factor as u64))
 }
 
-/// What the tightest limit leaves to this process.
+/// What the tightest limit leaves for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// Bytes that may still be allocated.
     pub bytes: u64,
-    /// The limit in words, with its size.
+    /// The limit as text, with its size.
     pub limit: String,
 }
 
-/// What may still be allocated; `None` where the system does not tell.
+/// The memory that may still be allocated; `None` if the system does not say.
 pub fn available() -> Option<Available> {
     if cfg!(target_os = "linux") { tightest(&|path| std::fs::read_to_string(path).ok()) } else { None }
 }
@@ -89,23 +89,23 @@ pub fn is_address_space_limited() -> bool {
     cfg!(target_os = "linux") && process_limit(&read, "Max address space").is_some()
 }
 
-/// Refuses work that needs more than is available.
+/// Returns an error if work needs more than is available.
 ///
 /// `what` is the subject of the message, `hint` says what to lower.
 pub fn require(what: &str, need: &Need, hint: impl Into<Hint>) -> Result<()> {
     if need.bytes() < SMALL { Ok(()) } else { compare(what, need, hint, available()) }
 }
 
-/// Room for `more` elements in `vec`, which doubles where the memory allows it; refuses what the memory cannot hold.
+/// Reserves room for `more` elements in `vec`, doubling it if memory allows; an error if memory cannot hold them.
 ///
-/// `what` is the subject of the message, made into text only where there is one.
+/// `what` is the subject of the message, formatted only if there is one.
 pub(crate) fn grow<T>(vec: &mut Vec<T>, more: usize, what: &dyn Display, hint: &str) -> Result<()> {
     if vec.capacity() - vec.len() >= more {
         return Ok(());
     }
     let what = what.to_string();
     let (len, least) = (vec.len(), vec.len().saturating_add(more));
-    // The whole vector counts, not what is added: it may have to move.
+    // The whole vector counts, not only what is added: it may have to move.
     let room = |wanted: usize| require(&what, &Need::of("", product(&[wanted, size_of::<T>()])), hint);
     let roomy = [vec.capacity().saturating_mul(2), vec.capacity().saturating_add(vec.capacity() / 8)];
     let roomy =
@@ -118,10 +118,10 @@ pub(crate) fn grow<T>(vec: &mut Vec<T>, more: usize, what: &dyn Display, hint: &
     Ok(())
 }
 
-/// What to do about a file that is too large.
+/// The hint for a file that is too large.
 pub(crate) const FEWER_ROWS: &str = "raise the limit, or give fewer rows";
 
-/// The error for a file that could not be mapped into memory: where there was no room for it, with both figures.
+/// The error for a file that could not be mapped; with both sizes if there was no room for it.
 pub(crate) fn cannot_map(path: &Path, bytes: u64, error: io::Error) -> Error {
     let what = format!("reading `{}`", path.display());
     match compare(&what, &Need::of("", bytes), FEWER_ROWS, available()) {
@@ -145,17 +145,17 @@ fn compare(what: &str, need: &Need, hint: impl Into<Hint>, available: Option<Ava
     })
 }
 
-/// The text of a file of the system, if it can be read.
+/// Reads a file of the system as text, if possible.
 type Read<'r> = &'r dyn Fn(&str) -> Option<String>;
 
-/// The limit that leaves least.
+/// The limit that leaves the least.
 fn tightest(read: Read<'_>) -> Option<Available> {
     let all = machine(read).into_iter().chain(process_limits(read)).chain(control_groups(read));
     let tightest = all.min_by_key(|candidate| candidate.bytes)?;
     Some(Available { bytes: tightest.bytes.saturating_sub(MARGIN), ..tightest })
 }
 
-/// What the machine has left, swap included.
+/// What the machine has left, including swap.
 fn machine(read: Read<'_>) -> Option<Available> {
     let text = read("/proc/meminfo")?;
     let total = kilobytes(&text, "MemTotal:")?;
@@ -187,7 +187,7 @@ fn process_limit(read: Read<'_>, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What the control groups of the process leave: its own and all above it.
+/// What the control groups of the process leave: its own and all its ancestors.
 fn control_groups(read: Read<'_>) -> Vec<Available> {
     let Some(groups) = read("/proc/self/cgroup") else { return Vec::new() };
     let mut found = Vec::new();
@@ -208,8 +208,8 @@ fn control_groups(read: Read<'_>) -> Vec<Available> {
     found
 }
 
-/// The folder of a group and those above it. In a container the path may be one of the host, of which only the top is
-/// mounted: folders that do not exist are passed over by the reader.
+/// The folder of a group and its ancestors. In a container the path may be one of the host, of which only the top is
+/// mounted: the reader skips folders that do not exist.
 fn ancestors(mount: &str, path: &str) -> Vec<String> {
     let mut path = path.trim_end_matches('/');
     let mut folders = vec![format!("{mount}{path}")];
@@ -220,7 +220,7 @@ fn ancestors(mount: &str, path: &str) -> Vec<String> {
     folders
 }
 
-/// A group of version 2: the lower of its hard limit and of the one from which it is slowed down.
+/// A group of version 2: the lower of its hard limit and its throttling limit.
 fn unified_group(read: Read<'_>, folder: &str) -> Option<Available> {
     let number = |file: &str| read(&format!("{folder}/{file}"))?.trim().parse::<u64>().ok();
     let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min()?;
@@ -236,7 +236,7 @@ fn older_group(read: Read<'_>, folder: &str) -> Option<Available> {
     Some(group(limit, number("memory.usage_in_bytes")?, statistics.as_deref(), "total_inactive_file "))
 }
 
-/// What a group's limit leaves: pages of files that nobody used lately are given up when memory is needed.
+/// What a group's limit leaves; inactive file pages count as free, since they are reclaimed under pressure.
 fn group(limit: u64, used: u64, statistics: Option<&str>, reclaimable: &str) -> Available {
     let line = statistics.and_then(|text| text.lines().find_map(|line| line.strip_prefix(reclaimable)));
     let reclaimable = line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_gives_what_is_available_and_its_swap() {
+    fn the_machine_leaves_its_available_memory_and_swap() {
         let found = system(&[("/proc/meminfo", MEMINFO)]).unwrap();
         assert_eq!(found.bytes, 20_001_000 * 1024 - MARGIN);
         assert_eq!(found.limit, "the memory of this machine (24.58 GB)");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_a_limit() {
+    fn unreadable_files_are_not_a_limit() {
         assert_eq!(system(&[]), None);
         let damaged = [
             ("/proc/meminfo", "MemTotal: many\nMemAvailable:\n"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_need_limit_and_parts() {
+    fn the_error_names_need_limit_and_parts() {
         let need = Need::of("parameters", 30_000_000_000).and("activations", 4_400_000_000).and("rows", 5);
         let limit = Available { bytes: 870_000_000, limit: "the limit of 1.00 GB".into() };
         let lower = || Hint::new("lower ").setting("hidden");
@@ -341,7 +341,7 @@ mod tests {
 
     /// More than any machine has.
     #[test]
-    fn too_much_is_refused_before_it_is_allocated() {
+    fn too_much_is_an_error_before_it_is_allocated() {
         if available().is_none() {
             return;
         }

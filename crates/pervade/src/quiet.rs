@@ -1,4 +1,4 @@
-//! Panics of decoders that are not ours, caught without a word on stderr.
+//! Panics of third-party decoders, caught without output on stderr.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -10,10 +10,10 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs `work` on this thread; `None` if it panics, about which nothing is printed.
+/// Runs `work` on this thread; `None` if it panics, without printing anything.
 ///
-/// For third-party decoders of untrusted bytes only: a panic of our own is a bug and should be heard. The first call
-/// puts a hook before the program's panic hook, which all other panics still reach.
+/// Only for third-party decoders of untrusted bytes: a panic of our own is a bug and should be reported. The first call
+/// installs a hook before the program's panic hook, which still receives all other panics.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {
         let previous = take_hook();

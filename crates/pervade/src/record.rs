@@ -1,10 +1,10 @@
-//! What a run was asked, what happened and how it ended, as plain data.
+//! The record of a fit as plain data: its settings, its history and its result.
 
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{Likelihood, Terms};
 
-/// One epoch of pretraining: the loss is minus the mean log likelihood, in nats per row.
+/// One epoch of pretraining; the loss is the mean negative log likelihood, in nats per row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainEpoch {
@@ -12,7 +12,7 @@ pub struct PretrainEpoch {
     pub phase: String,
     /// Counted from one.
     pub epoch: usize,
-    /// Mean over the epoch's rows.
+    /// Mean over the rows of the epoch.
     pub loss: f64,
 }
 
@@ -24,25 +24,25 @@ pub struct JointEpoch {
     pub epoch: usize,
     /// Nats per row, higher is better.
     pub elbo: f64,
-    /// Its terms, nats per row.
+    /// Terms of the ELBO, nats per row.
     pub terms: Terms,
-    /// The networks' learning rate.
+    /// Learning rate of the networks.
     pub learning_rate: f64,
 }
 
-/// A state of the model that was looked at without labels.
+/// Label-free scores of one state of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateScores {
-    /// Epochs of joint training before it; zero is the start.
+    /// Epochs of joint training before this state; zero is the mixture start.
     pub epoch: usize,
-    /// Clusters.
+    /// Number of clusters.
     pub clusters: usize,
     /// Clusters with at least half a percent of the rows.
     pub live_clusters: usize,
-    /// Communities that the graph of the latents has by itself.
+    /// Natural communities of the neighbour graph.
     pub natural_clusters: usize,
-    /// Modularity of the partition on the neighbour graph of the start's latents.
+    /// Modularity of the partition on the neighbour graph of the mixture start.
     pub modularity: f64,
     /// Entropy of the cluster sizes, in nats.
     pub occupancy_entropy: f64,
@@ -52,27 +52,27 @@ pub struct StateScores {
     pub silhouette: f64,
 }
 
-/// How one restart went.
+/// The history of one restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestartRecord {
     /// Counted from zero.
     pub restart: usize,
-    /// The start that it went on from, counted from zero.
+    /// The trial that it continued from, counted from zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub start: usize,
-    /// Modularity of each of its starts when they were compared; empty where there was only one.
+    /// Modularity of each trial when they were compared; empty if there was only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<f64>,
     /// Every epoch of pretraining.
     pub pretrain: Vec<PretrainEpoch>,
     /// Every epoch of joint training.
     pub joint: Vec<JointEpoch>,
-    /// Every state that was scored, the start first.
+    /// Every scored state, the mixture start first.
     pub states: Vec<StateScores>,
-    /// Which of `states` became the model.
+    /// Index into `states` of the state that became the model.
     pub kept: usize,
-    /// Things a user should know: a collapse, a state that was not kept.
+    /// Remarks for the user: a collapse, a state that was not kept.
     pub remarks: Vec<String>,
 }
 
@@ -82,8 +82,8 @@ pub(crate) fn is_zero(number: &usize) -> bool {
 }
 
 impl RestartRecord {
-    /// What its random numbers go by: each start of each restart has its own.
-    pub fn number(&self) -> usize {
+    /// The id of its random number stream: each trial of each restart has its own.
+    pub fn rng_id(&self) -> usize {
         self.restart + (self.start << 16)
     }
 
@@ -92,26 +92,26 @@ impl RestartRecord {
         self.states.get(self.kept)
     }
 
-    /// The ELBO of the epoch that ended in the kept state; none where the start was kept, which comes before all epochs.
+    /// The ELBO of the epoch that ended in the kept state; `None` if the mixture start was kept.
     pub fn kept_elbo(&self) -> Option<f64> {
         let kept = self.kept_state()?.epoch;
         self.joint.iter().find(|entry| entry.epoch == kept).map(|entry| entry.elbo)
     }
 
-    /// The ELBO of the last epoch, if there was one. The state after it need not be the one that was kept.
+    /// The ELBO of the last epoch, if any. The state after it need not be the one that was kept.
     pub fn elbo(&self) -> Option<f64> {
         self.joint.last().map(|epoch| epoch.elbo)
     }
 }
 
-/// A restart that is done; its numbers travel beside it.
+/// The record of a finished restart, without its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finished {
-    /// How it went.
+    /// Its history.
     pub record: RestartRecord,
     /// Cluster of each component.
     pub groups: Vec<u32>,
-    /// p(x|z) with its variance.
+    /// p(x|z), with its variance.
     pub likelihood: Likelihood,
 }

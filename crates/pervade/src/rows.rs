@@ -1,9 +1,9 @@
-//! What is asked of the rows of latents wherever they come in.
+//! Checks of latents wherever they come in.
 
 use crate::seed::Key;
 use crate::{Error, Result};
 
-/// The number of rows in `latents`, which must be whole, finite and not none.
+/// The number of rows in `latents`, which must be non-empty, complete and finite.
 ///
 /// # Shapes
 /// - latents: `[N, J]`
@@ -12,15 +12,15 @@ pub(crate) fn check_latents(latents: &[f32], n_latent: usize) -> Result<usize> {
         let problem = format!("{} values do not make rows of {n_latent} columns", latents.len());
         return Err(Error::data("latents", problem));
     }
-    if let Some(place) = latents.iter().position(|value| !value.is_finite()) {
-        let (row, column) = (place / n_latent + 1, place % n_latent + 1);
-        let problem = format!("row {row}, column {column} is {}, not a finite number", latents[place]);
+    if let Some(index) = latents.iter().position(|value| !value.is_finite()) {
+        let (row, column) = (index / n_latent + 1, index % n_latent + 1);
+        let problem = format!("row {row}, column {column} is {}, not a finite number", latents[index]);
         return Err(Error::data("latents", problem));
     }
     Ok(latents.len() / n_latent)
 }
 
-/// At most `max_rows` of the rows, each with the same chance, rising; all where there are no more.
+/// A uniform sample of at most `max_rows` rows, in increasing order; all rows if there are no more.
 pub(crate) fn sample_rows(n_rows: usize, max_rows: usize, key: Key) -> Vec<u32> {
     if n_rows <= max_rows {
         return (0..n_rows as u32).collect();
@@ -30,15 +30,15 @@ pub(crate) fn sample_rows(n_rows: usize, max_rows: usize, key: Key) -> Vec<u32> 
     rows
 }
 
-/// Squared differences of larger numbers would not fit into `f32`.
+/// Squared differences of larger numbers would overflow `f32`.
 const MAX_MAGNITUDE: f32 = 1e16;
 
-/// An error if distances between such rows would overflow.
+/// Returns an error if distances between the rows would overflow.
 ///
 /// # Shapes
 /// - latents: `[N, J]`
 pub(crate) fn check_magnitude(latents: &[f32], n_latent: usize) -> Result<()> {
-    let Some(place) = latents.iter().position(|z| z.abs() > MAX_MAGNITUDE) else { return Ok(()) };
-    let problem = format!("row {} has {:e}, too large for a distance", place / n_latent + 1, latents[place]);
+    let Some(index) = latents.iter().position(|z| z.abs() > MAX_MAGNITUDE) else { return Ok(()) };
+    let problem = format!("row {} has {:e}, too large for a distance", index / n_latent + 1, latents[index]);
     Err(Error::data("latents", problem))
 }

@@ -1,16 +1,16 @@
-//! Which part of a run draws which random numbers.
+//! Random number streams, one per part of a run.
 
 pub use pervade_compute::random::Key;
 
-/// Which part of the run draws: no two parts share a stream.
+/// A random number stream; no two parts of a run share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Stream {
-    /// Initial values of the weights.
+    /// Initial weights.
     Weights = 1,
-    /// Order of the rows while pretraining.
+    /// Order of the rows in pretraining.
     PretrainOrder = 2,
-    /// Dropout while pretraining layer by layer.
+    /// Dropout in layer-by-layer pretraining.
     Dropout = 3,
     /// Initialisation of k-means and of the mixture.
     Mixture = 4,
@@ -18,7 +18,7 @@ pub enum Stream {
     JointOrder = 5,
     /// Noise of the latent in joint training.
     Latent = 6,
-    /// Rows drawn for a graph or a score.
+    /// Sample of rows for a graph or a score.
     Sample = 7,
     /// Generated rows.
     Generate = 8,

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
-/// A number of bytes as people read it: `34.4 GB`.
+/// A number of bytes in human-readable form: `34.4 GB`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -36,15 +36,15 @@ fn npy(values: &[f32]) -> Vec<u8> {
 }
 
 /// A folder with `x.npy` in it.
-struct Place {
+struct TempTable {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl TempTable {
     fn new() -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap() };
-        std::fs::write(place.data(), npy(&values())).unwrap();
-        place
+        let table = Self { folder: tempfile::tempdir().unwrap() };
+        std::fs::write(table.data(), npy(&values())).unwrap();
+        table
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -68,7 +68,7 @@ fn shorten(path: &Path, len: u64) {
     open(path).set_len(len).unwrap();
 }
 
-/// Writes `bytes` at the offset and gives the file the modification time that it had.
+/// Writes `bytes` at the offset and restores the file's modification time.
 fn overwrite_secretly(path: &Path, offset: u64, bytes: &[u8]) {
     let time = std::fs::metadata(path).unwrap().modified().unwrap();
     let mut file = open(path);
@@ -77,7 +77,7 @@ fn overwrite_secretly(path: &Path, offset: u64, bytes: &[u8]) {
     file.set_modified(time).unwrap();
 }
 
-/// Writes `bytes` at the offset; the modification time is another one for certain.
+/// Writes `bytes` at the offset, and makes sure that the modification time changes.
 fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
     overwrite_secretly(path, offset, bytes);
     open(path).set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
@@ -97,7 +97,7 @@ fn model(data: &Dataset) -> Vade {
     fit(data, &settings(data), &Cpu::new(), &mut Silent, None).unwrap().model
 }
 
-/// Does something once when an event of this name comes, and has every epoch saved.
+/// Runs an action once at the first event of this name, and saves every epoch.
 struct When<F> {
     name: &'static str,
     then: Option<F>,
@@ -126,13 +126,13 @@ fn assert_changed(error: &Error, path: &Path, problem: &str) {
 
 #[test]
 fn a_mapped_file_that_is_shortened_reads_as_zeros_and_is_reported() {
-    let place = Place::new();
-    let data = place.read();
+    let table = TempTable::new();
+    let data = table.read();
     data.check_unchanged().unwrap();
     let checksum = data.checksum();
     data.check_unchanged_since(&checksum).unwrap();
-    shorten(&place.data(), 200);
-    // Every thread reads, in another order each.
+    shorten(&table.data(), 200);
+    // All threads read, each in a different order.
     std::thread::scope(|scope| {
         for step in [1, 7, 1009, 2503] {
             let data = &data;
@@ -148,29 +148,29 @@ fn a_mapped_file_that_is_shortened_reads_as_zeros_and_is_reported() {
     });
     let size = ROWS * COLUMNS * 4 + 128;
     let problem = format!("was shortened while it was in use ({size} bytes at the start, 200 now)");
-    assert_changed(&data.check_unchanged().unwrap_err(), &place.data(), &problem);
-    assert_changed(&data.check_unchanged_since(&checksum).unwrap_err(), &place.data(), &problem);
-    assert_changed(&data.slice(0..2).check_unchanged().unwrap_err(), &place.data(), &problem);
-    // Its length alone does not make it the old file again.
-    shorten(&place.data(), size as u64);
+    assert_changed(&data.check_unchanged().unwrap_err(), &table.data(), &problem);
+    assert_changed(&data.check_unchanged_since(&checksum).unwrap_err(), &table.data(), &problem);
+    assert_changed(&data.slice(0..2).check_unchanged().unwrap_err(), &table.data(), &problem);
+    // Restoring the length alone does not restore the file.
+    shorten(&table.data(), size as u64);
     assert!(data.check_unchanged().is_err());
 }
 
 #[test]
-fn a_file_that_is_replaced_or_removed_stays_what_it_was() {
-    let place = Place::new();
-    let (data, checksum) = (place.read(), place.read().checksum());
-    std::fs::write(place.path("other.npy"), b"other").unwrap();
-    std::fs::rename(place.path("other.npy"), place.data()).unwrap();
+fn a_file_that_is_replaced_or_removed_keeps_its_content() {
+    let table = TempTable::new();
+    let (data, checksum) = (table.read(), table.read().checksum());
+    std::fs::write(table.path("other.npy"), b"other").unwrap();
+    std::fs::rename(table.path("other.npy"), table.data()).unwrap();
     data.check_unchanged_since(&checksum).unwrap();
-    std::fs::remove_file(place.data()).unwrap();
+    std::fs::remove_file(table.data()).unwrap();
     data.check_unchanged_since(&checksum).unwrap();
 }
 
 #[test]
-fn what_a_model_makes_of_changed_rows_is_not_given_out() {
-    let place = Place::new();
-    let (model, device) = (model(&place.read()), Cpu::new());
+fn a_model_returns_no_results_for_changed_rows() {
+    let table = TempTable::new();
+    let (model, device) = (model(&table.read()), Cpu::new());
     let changes: [(&str, fn(&Path)); 4] = [
         ("shortened", |path| shorten(path, 1000)),
         ("shortened", |path| shorten(path, 0)),
@@ -178,56 +178,56 @@ fn what_a_model_makes_of_changed_rows_is_not_given_out() {
         ("grew", |path| shorten(path, 1 << 20)),
     ];
     for (problem, change) in changes {
-        let place = Place::new();
-        let data = place.read();
-        change(&place.data());
+        let table = TempTable::new();
+        let data = table.read();
+        change(&table.data());
         let error = model.assign(&device, &data).unwrap_err();
-        assert_changed(&error, &place.data(), problem);
-        assert_changed(&model.embed(&device, &data).unwrap_err(), &place.data(), problem);
-        assert_changed(&model.reconstruct(&device, &data).unwrap_err(), &place.data(), problem);
-        assert_changed(&model.score(&device, &data).unwrap_err(), &place.data(), problem);
+        assert_changed(&error, &table.data(), problem);
+        assert_changed(&model.embed(&device, &data).unwrap_err(), &table.data(), problem);
+        assert_changed(&model.reconstruct(&device, &data).unwrap_err(), &table.data(), problem);
+        assert_changed(&model.score(&device, &data).unwrap_err(), &table.data(), problem);
         let recipe = Settings::recipe(Recipe::Robust, Clusters::Fixed(3));
-        assert_changed(&recipe.check(&data).unwrap_err(), &place.data(), problem);
+        assert_changed(&recipe.check(&data).unwrap_err(), &table.data(), problem);
     }
 }
 
 #[test]
-fn a_fit_ends_with_the_change_and_keeps_the_last_good_checkpoint() {
+fn a_fit_ends_at_the_change_and_keeps_the_last_good_checkpoint() {
     let whole = {
-        let data = Place::new().read();
+        let data = TempTable::new().read();
         fit(&data, &settings(&data), &Cpu::new(), &mut Silent, None).unwrap().model.to_bytes().unwrap()
     };
     let infinite = f32::INFINITY.to_le_bytes().repeat(COLUMNS);
     let changes: [(&str, &dyn Fn(&Path)); 5] = [
         ("was shortened", &|path| shorten(path, 4000)),
         ("modification time changed", &|path| overwrite(path, 4096, &[9; 64])),
-        // Training diverges, but that is not what went wrong.
+        // Training diverges, but that must not be the reported error.
         ("modification time changed", &|path| overwrite(path, 4096, &infinite)),
         ("the values changed", &|path| overwrite_secretly(path, 4096, &infinite)),
         ("the values changed", &|path| overwrite_secretly(path, 4096, &[9; 64])),
     ];
     for event in ["pretrained", "scored", "trained"] {
         for (problem, change) in &changes {
-            let place = Place::new();
-            let data = place.read();
-            let checkpoints = Checkpoints::new(place.path("checkpoint")).resuming();
-            let before = std::fs::read(place.data()).unwrap();
+            let table = TempTable::new();
+            let data = table.read();
+            let checkpoints = Checkpoints::new(table.path("checkpoint")).resuming();
+            let before = std::fs::read(table.data()).unwrap();
             let mut saved_before = None;
             let then = || {
-                saved_before = std::fs::read(place.path("checkpoint/checkpoint.safetensors")).ok();
-                change(&place.data());
+                saved_before = std::fs::read(table.path("checkpoint/checkpoint.safetensors")).ok();
+                change(&table.data());
             };
             let mut observer = When { name: event, then: Some(then), saved: 0 };
             let settings = settings(&data);
             let error =
                 fit(&data, &settings, &Cpu::new(), &mut observer, Some(&checkpoints)).expect_err(problem);
-            assert_changed(&error, &place.data(), problem);
-            let saved = std::fs::read(place.path("checkpoint/checkpoint.safetensors")).ok();
+            assert_changed(&error, &table.data(), problem);
+            let saved = std::fs::read(table.path("checkpoint/checkpoint.safetensors")).ok();
             assert!(saved == saved_before, "a state trained on changed data was saved: {event}, {problem}");
             assert_eq!(error.hint().unwrap().to_string().contains("`resume`"), saved.is_some());
-            // With the old bytes the run goes on to the same model.
-            std::fs::write(place.data(), before).unwrap();
-            let data = place.read();
+            // With the old bytes the run continues to the same model.
+            std::fs::write(table.data(), before).unwrap();
+            let data = table.read();
             let resumed = fit(&data, &settings, &Cpu::new(), &mut Silent, Some(&checkpoints)).unwrap();
             assert!(resumed.model.to_bytes().unwrap() == whole, "other bytes: {event}, {problem}");
         }

@@ -1,5 +1,5 @@
-//! What of CUDA can be tested without a device: the kernels compile, and a machine without CUDA is told so.
-//! `pervade doctor --device cuda` compares every operation with the CPU where there is one.
+//! CUDA tests that need no device: the kernels compile, and a machine without CUDA gives a clear error.
+//! `pervade doctor --device cuda` compares every operation with the CPU if there is a device.
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 use pervade::compute::cuda::{cached_image, compile_image};
@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// `scripts/test` fetches NVRTC and sets PERVADE_NVRTC; without it there is nothing to compile with.
 #[test]
-fn kernels_compile_for_every_architecture_that_is_supported() {
+fn kernels_compile_for_every_supported_architecture() {
     let must = std::env::var_os("PERVADE_NVRTC").is_some();
     for architecture in ["sm_80", "sm_90", "sm_90a"] {
         for precision in [Precision::Fp32, Precision::Tf32] {
@@ -25,7 +25,7 @@ fn kernels_compile_for_every_architecture_that_is_supported() {
     }
 }
 
-/// A second start takes what the first one left, unless it is damaged or of another making.
+/// A second start uses the cached kernels of the first, unless they are damaged or of another version.
 #[test]
 fn compiled_kernels_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn compiled_kernels_are_kept() {
     let file = std::fs::read(&path).unwrap();
     assert_eq!(file[32..], image);
 
-    // Another image with its checksum is believed: the file is read.
+    // Another image with a valid checksum is accepted: the file is read.
     let other = [&file[..16], &xxh3_128(b"other").to_le_bytes(), b"other"].concat();
     std::fs::write(&path, other).unwrap();
     assert_eq!(kept().unwrap(), b"other");
@@ -53,7 +53,7 @@ fn compiled_kernels_are_kept() {
         assert_eq!(kept().unwrap(), image);
         assert_eq!(std::fs::read(&path).unwrap(), file, "mended");
     }
-    // What others could have written is not believed: neither the file nor anything in the folder.
+    // Files that others could have written are rejected: neither the file nor anything in the folder is used.
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -79,12 +79,12 @@ fn compiled_kernels_are_kept() {
             std::fs::write(&path, &file).unwrap();
         }
     }
-    // No folder can be made below a file.
+    // No folder can be created below a file.
     assert_eq!(cached_image("sm_80", Precision::Fp32, Some(&KernelFolder::new(&path))).unwrap(), image);
 }
 
 #[test]
-fn a_device_that_is_not_there_is_an_error_with_advice() {
+fn a_missing_device_is_an_error_with_a_hint() {
     let error = Cuda::open(4711, Precision::Fp32, None).unwrap_err();
     let text = error.to_string();
     if Cuda::is_present() {

@@ -11,10 +11,10 @@ use arrow::datatypes::Float32Type;
 use arrow::record_batch::RecordBatch;
 use pervade::data::{ReadOptions, read_bytes, read_label_bytes};
 
-/// Damaged files that are read.
+/// Number of damaged files to read.
 const CASES: usize = 20_000;
 
-/// A fixed sequence of numbers.
+/// A fixed pseudo-random sequence.
 struct Random(u64);
 
 impl Random {
@@ -33,11 +33,11 @@ fn samples() -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The file with one to four bytes changed, cut out or put in, and now and then its end cut off.
+/// The file with one to four bytes changed, removed or inserted, and sometimes its end cut off.
 fn damaged(good: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..=random.below(4) {
-        // The footer, where the structure is, is hit as often as the rest.
+        // The footer, which has the structure, is hit as often as the rest.
         let from = if random.below(2) == 0 { bytes.len() / 2 } else { 4 };
         let at = from + random.below(bytes.len() - from);
         match random.below(8) {
@@ -53,8 +53,8 @@ fn damaged(good: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Panics that reach the program's hook. Every test of this file calls this first: the library puts its own hook before the
-/// one that it finds when it first reads a file.
+/// Panics that reach the program's hook. Every test of this file calls this first: the library installs its hook before
+/// the existing one when it first reads a file.
 fn heard() -> &'static AtomicUsize {
     static HEARD: AtomicUsize = AtomicUsize::new(0);
     static HOOK: Once = Once::new();

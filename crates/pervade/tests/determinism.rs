@@ -1,5 +1,5 @@
-//! The same run gives the same bytes: on any number of threads, on any instruction set, and when it
-//! was interrupted and resumed.
+//! The same run gives the same bytes: with any number of threads, with any instruction set, and if it was interrupted
+//! and resumed.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn plain(settings: &Settings) -> Vec<u8> {
 }
 
 #[test]
-fn threads_and_instruction_sets_leave_no_trace() {
+fn threads_and_instruction_sets_do_not_change_the_result() {
     for settings in [settings(Recipe::Robust), settings(Recipe::Paper)] {
         let expected = plain(&settings);
         for isa in Isa::available() {
@@ -58,7 +58,7 @@ fn another_seed_gives_another_model() {
     assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2] && seeds[1] != seeds[2]);
 }
 
-/// Says stop at the event numbered `stop_at`, and perhaps asks for a checkpoint after every epoch.
+/// Stops at event `stop_at`, and optionally asks for a checkpoint after every epoch.
 struct Stopper {
     stop_at: usize,
     save: bool,
@@ -87,7 +87,7 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
         let mut stopper = Stopper { stop_at, save, seen: 0 };
         match model_bytes(&data, settings, &cpu, &mut stopper, Some(&first)) {
             Err(Error::Interrupted { .. }) => interruptions += 1,
-            // The answer to this event does not count.
+            // The control returned for this event is ignored.
             Ok(bytes) => assert!(bytes == expected, "event {stop_at}"),
             Err(other) => panic!("event {stop_at}: {other}"),
         }
@@ -150,10 +150,10 @@ fn many_interruptions_in_a_row() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let mut stops = 0;
     let bytes = loop {
-        match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&place)) {
+        match model_bytes(&data, &settings, &Cpu::new(), &mut EveryEpoch, Some(&checkpoints)) {
             Ok(bytes) => break bytes,
             Err(Error::Interrupted { .. }) => stops += 1,
             Err(other) => panic!("{other}"),
@@ -172,19 +172,20 @@ fn interrupted() -> (tempfile::TempDir, Checkpoints) {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
-    let stopped = model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&place));
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
+    let stopped =
+        model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut FirstJoint, Some(&checkpoints));
     let Err(error @ Error::Interrupted { .. }) = stopped else { panic!("not interrupted") };
     assert_eq!(error.to_string(), "interrupted in joint training, epoch 1");
-    assert!(error.hint().unwrap().to_string().contains("the same run with `resume`") && place.exists());
-    (folder, place)
+    assert!(error.hint().unwrap().to_string().contains("the same run with `resume`") && checkpoints.exists());
+    (folder, checkpoints)
 }
 
 #[test]
 fn checkpoints_of_other_runs_are_refused() {
-    let (_folder, place) = interrupted();
+    let (_folder, checkpoints) = interrupted();
     let refused = |data: &Dataset, settings: &Settings| {
-        let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&place));
+        let model = model_bytes(data, settings, &Cpu::new(), &mut Silent, Some(&checkpoints));
         let error = model.map(|bytes| bytes.len()).expect_err("must be refused");
         assert!(error.hint().unwrap().to_string().contains("leave out `resume`"), "{error}");
         error.to_string()
@@ -202,10 +203,11 @@ fn checkpoints_of_other_runs_are_refused() {
 
 #[test]
 fn broken_checkpoints_are_refused() {
-    let (folder, place) = interrupted();
+    let (folder, checkpoints) = interrupted();
     let path = folder.path().join("checkpoint.safetensors");
     let bytes = std::fs::read(&path).unwrap();
-    let attempt = || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&place));
+    let attempt =
+        || model_bytes(&data(), &settings(Recipe::Robust), &Cpu::new(), &mut Silent, Some(&checkpoints));
     for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
         let error = attempt().map(|bytes| bytes.len()).expect_err("must be refused");
@@ -223,9 +225,9 @@ fn broken_checkpoints_are_refused() {
     assert!(attempt().unwrap() == plain(&settings(Recipe::Robust)));
 }
 
-/// Checkpoints that are whole files but make no sense, as of a program with a mistake.
+/// Checkpoints that are complete files but inconsistent, as if written by a program with a bug.
 #[test]
-fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
+fn inconsistent_checkpoints_are_refused() {
     struct InSecondStart(bool);
     impl Observer for InSecondStart {
         fn event(&mut self, event: &Event<'_>) -> Control {
@@ -235,10 +237,11 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let settings = settings(Recipe::Robust).with(|s| s.starts = 2);
-    let attempt =
-        |observer: &mut dyn Observer| model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&place));
+    let attempt = |observer: &mut dyn Observer| {
+        model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&checkpoints))
+    };
     assert!(matches!(attempt(&mut InSecondStart(false)), Err(Error::Interrupted { .. })));
     let path = folder.path().join("checkpoint.safetensors");
     let whole = std::fs::read(&path).unwrap();
@@ -274,9 +277,9 @@ fn checkpoints_that_do_not_agree_with_themselves_are_refused() {
 }
 
 #[test]
-fn without_resume_a_run_starts_afresh() {
-    let (_folder, place) = interrupted();
-    let afresh = Checkpoints::new(place.folder);
+fn without_resume_a_run_starts_from_the_beginning() {
+    let (_folder, checkpoints) = interrupted();
+    let afresh = Checkpoints::new(checkpoints.folder);
     let other = settings(Recipe::Robust).with(|s| s.seed = 9);
     let bytes = model_bytes(&data(), &other, &Cpu::new(), &mut Silent, Some(&afresh)).unwrap();
     assert!(bytes == plain(&other));

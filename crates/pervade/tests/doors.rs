@@ -1,5 +1,5 @@
-//! What other programs build on: borrowed tables, settings by key, devices by name, and a listener that
-//! is asked in every stage.
+//! The interface for other front ends: borrowed tables, settings by key, devices by name, and an observer that is
+//! called in every stage.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn a_borrowed_table_gives_the_bytes_of_an_owned_one() {
 }
 
 #[test]
-fn a_part_of_a_table_has_its_rows() {
+fn a_slice_of_a_table_has_its_rows() {
     let dense = Dataset::from_rows(4, 3, (0..12).map(|i| i as f32).collect()).unwrap();
     let csr = Csr::new(vec![0, 1, 1, 3, 4], vec![2, 0, 1, 1], vec![5.0, 6.0, 7.0, 8.0], 3).unwrap();
     let sparse = Dataset::new(4, 3, Values::Csr(csr), "rows").unwrap();
@@ -80,7 +80,7 @@ fn settings_by_key_start_from_the_recipe() {
     }
 }
 
-/// Noughts and ones, and small counts, mean the same in bytes.
+/// 0/1 columns, and small counts, mean the same when stored as bytes.
 #[test]
 fn the_type_of_a_table_does_not_choose_its_scale() {
     for largest in [1u8, 16] {
@@ -104,7 +104,7 @@ fn devices_go_by_name() {
     assert!(error.contains("`device` is abacus"), "{error}");
 }
 
-/// Stops at the first sign of life in a stage, and counts what came after.
+/// Stops at the first event of a stage, and counts the events after it.
 struct StopIn {
     stage: Stage,
     now: Option<Stage>,
@@ -128,16 +128,16 @@ impl Observer for StopIn {
 }
 
 #[test]
-fn a_listener_can_stop_every_stage_at_once() {
+fn an_observer_can_stop_every_stage_at_once() {
     let data = Dataset::from_rows(300, N_COLUMNS, rows()).unwrap();
     let checked = settings().check(&data).unwrap();
     for stage in [Stage::Pretrain, Stage::Mixture, Stage::Joint] {
-        let mut listener = StopIn { stage, now: None, asked: false, later: 0 };
-        let stopped = pervade::fit(&data, &checked, &Cpu::new(), &mut listener, None);
+        let mut observer = StopIn { stage, now: None, asked: false, later: 0 };
+        let stopped = pervade::fit(&data, &checked, &Cpu::new(), &mut observer, None);
         match stopped {
-            Err(Error::Interrupted { stage: told, .. }) => assert_eq!(told, stage.name()),
+            Err(Error::Interrupted { stage: expected, .. }) => assert_eq!(expected, stage.name()),
             other => panic!("{stage:?}: {:?}", other.map(|fit| fit.chosen)),
         }
-        assert_eq!(listener.later, 0, "{stage:?}: nothing is done after the answer");
+        assert_eq!(observer.later, 0, "{stage:?}: no event follows the stop");
     }
 }

@@ -1,4 +1,5 @@
-//! A build without some of the formats refuses their files by name: `cargo test -p pervade --no-default-features --test formats`.
+//! A build without some of the formats refuses their files by name: `cargo test -p pervade --no-default-features --test
+//! formats`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
 }
 
-/// Whether a format is there, a file of it, and what that is called.
+/// Whether a format is enabled, a file of it, and its name in messages.
 const FORMATS: [(bool, &str, &str, &str); 5] = [
     (cfg!(feature = "parquet"), "parquet", "readers/whole.parquet", "a Parquet file"),
     (cfg!(feature = "matlab"), "matlab", "readers/plain.mat", "a MATLAB file"),
@@ -34,7 +35,7 @@ fn a_format_is_read_or_refused_by_name() {
     assert_eq!(read_labels(&file("readers/labels.txt")).is_ok(), cfg!(feature = "text"));
     assert_eq!(read_labels(&file("readers/labels.parquet")).is_ok(), cfg!(feature = "parquet"));
     assert_eq!(OutputFormat::of(Path::new("x.parquet")).is_ok(), cfg!(feature = "parquet"));
-    // These need nothing.
+    // These need no feature.
     for name in ["readers/le_f8.npy", "readers/stored.npz", "readers/one.svm", "readers/mnist"] {
         read(&file(name), &ReadOptions::default()).unwrap();
     }

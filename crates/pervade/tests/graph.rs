@@ -1,4 +1,4 @@
-//! The neighbour graph and merging on graphs whose answer is known.
+//! The neighbour graph and merging, on graphs with known solutions.
 
 mod common;
 
@@ -45,12 +45,12 @@ fn auto_finds_the_cliques_of_a_ring() {
     assert_eq!((grouping.n_groups, grouping.natural_number), (6, 6));
     let expected: Vec<u32> = (0..30).map(|part| part / 5).collect();
     assert_eq!(grouping.groups, expected, "groups of equal size are numbered by their first part");
-    // 10 + 1 edges a clique, of which 10 inside, each with two ends.
+    // 10 + 1 edges per clique, 10 of them inside, each with two ends.
     assert!((grouping.modularity - (10.0 / 11.0 - 1.0 / 6.0)).abs() < 1e-12);
 }
 
-/// Cliques 0, 2, 4 lie together and so do 1, 3, 5, but the ring's edges join neighbours: far below
-/// the natural number means decide, near it edges do.
+/// Cliques 0, 2, 4 are close together and so are 1, 3, 5, but the ring's edges join neighbours: far below the natural
+/// number means decide, near it edges do.
 #[test]
 fn ward_takes_over_far_below_the_natural_number() {
     let parts = ring_of_cliques(6, 5, |clique| if clique % 2 == 0 { 0.0 } else { 100.0 } + clique as f64);
@@ -104,7 +104,7 @@ fn neighbours_equal_a_full_sort() {
 }
 
 #[test]
-fn a_sample_of_rows_makes_the_graph_where_there_are_many() {
+fn the_graph_is_built_on_a_sample_if_there_are_many_rows() {
     let (latents, labels) = planted(2000, 3, 4);
     let options = options(5).with(|o| o.max_rows = 300);
     let graph = Graph::build(&Cpu::new(), &latents, 3, &options, key()).unwrap();
@@ -118,7 +118,7 @@ fn a_sample_of_rows_makes_the_graph_where_there_are_many() {
 }
 
 #[test]
-fn many_parts_are_grouped_to_the_planted_clusters_on_any_number_of_threads() {
+fn many_parts_are_grouped_into_the_planted_clusters_on_any_number_of_threads() {
     let (latents, labels) = planted(3000, 4, 6);
     let (groups, clusters) = same_on_any_number_of_threads(|| {
         let parts = kmeans(&Cpu::new(), &latents, 4, 40, key(), 0).unwrap();

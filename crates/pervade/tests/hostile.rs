@@ -1,9 +1,9 @@
-//! Broken and lying files: one clear error each, never a panic, never an allocation that a header merely claims.
+//! Broken and hostile files: one clear error each, never a panic, never an allocation that a header merely claims.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use pervade::data::{OutputFormat, ReadOptions, Rows, read, read_bytes, read_labels};
+use pervade::data::{OutputFormat, OutputRows, ReadOptions, read, read_bytes, read_labels};
 use proptest::prelude::*;
 
 fn folder() -> PathBuf {
@@ -14,14 +14,14 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder().join(name)).unwrap()
 }
 
-/// The message and the advice for bytes that cannot be read.
+/// The error message and the hint for bytes that cannot be read.
 fn refusal(bytes: &[u8], extension: &str) -> (String, String) {
     let error = read_bytes(bytes, extension, &ReadOptions::default()).expect_err("must not be read");
     (error.to_string(), error.hint().unwrap_or_default().to_string())
 }
 
 fn problem(bytes: &[u8], extension: &str) -> String {
-    refusal(bytes, extension).0.strip_prefix("`bytes in memory").expect("names the place").to_string()
+    refusal(bytes, extension).0.strip_prefix("`bytes in memory").expect("names the location").to_string()
 }
 
 fn npy(header: &str, body: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn empty_and_foreign_files() {
     assert_eq!(problem(b"hello, world", "npy"), "`: this is not a .npy file: it starts with `hello, w`");
     assert_eq!(
         problem(b"\x00\x01\x02\x03binary", "dat"),
-        "`: the kind of this file is not known: it starts with `\\x00\\x01\\x02\\x03bina`"
+        "`: the format of this file is unknown: it starts with `\\x00\\x01\\x02\\x03bina`"
     );
     let (hdf, hint) = refusal(b"\x89HDF\r\n\x1a\n", "mat");
     assert!(hdf.contains("HDF5") && hint.contains("-v7"), "{hdf}: {hint}");
@@ -88,7 +88,7 @@ fn files_that_end_early() {
         assert!(text.contains(expected), "{name}: {text}");
         assert_eq!(hint, "the file is cut short or damaged", "{name}");
     }
-    // The mapped way in finds the same as the way through memory.
+    // Mapped files give the same errors as bytes in memory.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("short.npy");
     std::fs::write(&path, &fixture("f32_c.npy")[..200]).unwrap();
@@ -97,7 +97,7 @@ fn files_that_end_early() {
 }
 
 #[test]
-fn damage_inside_packed_files_is_noticed() {
+fn damage_inside_packed_files_is_detected() {
     let mut bytes = fixture("f64.idx.gz");
     let checksum = bytes.len() - 8;
     bytes[checksum] ^= 1;
@@ -130,7 +130,7 @@ fn numbers_that_are_none() {
     assert_eq!(problem(b"a,b\n1,2\n3,nan\n", "csv"), "`: line 3, column `b` is `nan`, not a finite number");
     let columns = ["a".to_string(), "b".to_string()];
     let mut parquet = Vec::new();
-    Rows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
+    OutputRows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
         .write_to(&mut parquet, OutputFormat::Parquet)
         .unwrap();
     let text = problem(&parquet, "parquet");
@@ -148,13 +148,13 @@ fn numbers_that_are_none() {
 }
 
 #[test]
-fn arrays_that_are_no_table() {
+fn arrays_that_are_not_tables() {
     let objects = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 2), }\n", &[]);
     assert!(problem(&objects, "npy").contains("Python objects"));
     let (text, _) = refusal(&fixture("labels_i64.npy"), "npy");
-    assert!(text.contains("an array of shape [6] is no table"), "{text}");
+    assert!(text.contains("an array of shape [6] is not a table"), "{text}");
     let (text, _) = refusal(&fixture("labels_words.npy"), "npy");
-    assert!(text.contains("is no table"), "{text}");
+    assert!(text.contains("is not a table"), "{text}");
     let wanted = ReadOptions::default().with(|o| o.array = Some("z".into()));
     let text = read_bytes(&fixture("stored.npz"), "npz", &wanted).unwrap_err().to_string();
     assert!(text.contains("there is no array `z`; there are `x` [6, 4], `y` [6], `other` [6, 4]"), "{text}");
@@ -202,7 +202,7 @@ fn fixtures() -> Vec<(Vec<u8>, String)> {
         .collect()
 }
 
-/// Reads in every way there is; only the absence of a panic counts.
+/// Reads the bytes in every possible way; only the absence of a panic counts.
 fn try_all(bytes: &[u8], extension: &str) {
     for labels in ["", "y", "column:last", "column:a"] {
         let options =
@@ -212,7 +212,7 @@ fn try_all(bytes: &[u8], extension: &str) {
     let _ = pervade::data::read_label_bytes(bytes, extension);
 }
 
-/// Beginnings that lead into each reader.
+/// File headers that lead to each reader.
 const BEGINNINGS: [&[u8]; 10] = [
     b"",
     b"\x93NUMPY\x01\x00\x20\x00{'descr': '<f4', ",

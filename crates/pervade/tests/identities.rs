@@ -1,4 +1,4 @@
-//! What must hold for any model: bounds, sums, and that a row's result depends on the row alone.
+//! Properties of any model: bounds, sums, and that a row's result depends only on the row.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn responsibilities_sum_to_one_far_away() {
     let (b, j, c) = (40, 3, 7);
     let (layout, slots) = one_mixture(c, j);
     let p = params(1, &layout, 1);
-    // Standard deviations are between 0.6 and 1.6, so these are 1e4 of them away and more.
+    // Standard deviations are between 0.6 and 1.6, so these rows are at least 1e4 of them away.
     let head = matrix(1, b, 2 * j, random(b * 2 * j, 2).iter().map(|x| x * 2e4).collect());
     for gamma in [Gamma::Exact, Gamma::Sampled] {
         let mut joints = zeros(1, b, c);
@@ -64,7 +64,7 @@ fn responsibilities_sum_to_one_far_away() {
             assert!(row.iter().all(|l| l.is_finite()), "{row:?}");
             let greatest = f64::from(row.iter().copied().fold(f32::MIN, f32::max));
             let gammas: Vec<f64> = row.iter().map(|&l| (f64::from(l) - greatest).exp()).collect();
-            // Not one of them is a small number that was added: far away, one component has it all.
+            // None of them is a small constant that was added: far away, one component has all the weight.
             assert!(gammas.iter().sum::<f64>() >= 1.0 && gammas.iter().filter(|g| **g > 0.01).count() < c);
         }
     }
@@ -76,7 +76,7 @@ fn probabilities_sum_to_one_for_any_row() {
     for scale in [1.0, 1e4, 1e8, 1e20, 3e37] {
         let far = dataset(random(50 * COLUMNS, 3).iter().map(|x| x * scale).collect());
         if scale == 3e37 {
-            // Sums in the networks may overflow, and the answer would be that of another row.
+            // Sums in the networks may overflow, and the result would be that of another row.
             let error = model().assign(&cpu, &far).map(drop).unwrap_err().to_string();
             assert!(error.contains("is beyond what the model can compute"), "{error}");
             continue;
@@ -94,7 +94,7 @@ fn probabilities_sum_to_one_for_any_row() {
 }
 
 #[test]
-fn a_row_depends_on_itself_alone() {
+fn the_result_of_a_row_depends_only_on_the_row() {
     let cpu = Cpu::new();
     let all = model().assign(&cpu, &dataset(rows())).unwrap();
     let all_scores = model().score(&cpu, &dataset(rows())).unwrap();
@@ -108,13 +108,13 @@ fn a_row_depends_on_itself_alone() {
             model().assign(&cpu, &dataset(some.clone())).unwrap(),
             model().score(&cpu, &dataset(some)).unwrap(),
         );
-        for (place, &i) in order.iter().enumerate() {
-            assert_eq!(found.clusters[place], all.clusters[i], "row {i}");
+        for (index, &i) in order.iter().enumerate() {
+            assert_eq!(found.clusters[index], all.clusters[i], "row {i}");
             assert_eq!(
-                found.probabilities[3 * place..3 * (place + 1)],
+                found.probabilities[3 * index..3 * (index + 1)],
                 all.probabilities[3 * i..3 * (i + 1)]
             );
-            assert_eq!(scores[place].to_bits(), all_scores[i].to_bits(), "row {i}");
+            assert_eq!(scores[index].to_bits(), all_scores[i].to_bits(), "row {i}");
         }
     }
 }
@@ -126,7 +126,7 @@ fn unlike_rows_score_lower() {
         let scores = model().score(&cpu, &dataset(values)).unwrap();
         scores.iter().sum::<f64>() / scores.len() as f64
     };
-    // Each column keeps its values; what goes with what is lost.
+    // Each column keeps its values; the association between columns is lost.
     let key = Key::new(1, Stream::Sample, 0);
     let (known, mut shuffled) = (rows(), rows());
     for (i, c) in (0..ROWS).flat_map(|i| (0..COLUMNS).map(move |c| (i, c))) {
@@ -138,7 +138,7 @@ fn unlike_rows_score_lower() {
 }
 
 #[test]
-fn generated_rows_go_back_to_their_cluster() {
+fn generated_rows_are_assigned_to_their_cluster() {
     let cpu = Cpu::new();
     for cluster in 0..3 {
         let generated = model().generate(&cpu, Some(cluster), 200, 5).unwrap();
@@ -155,7 +155,7 @@ fn generated_rows_go_back_to_their_cluster() {
     assert_eq!(error, "`cluster` is 3, must be below 3, the number of clusters");
 }
 
-/// The model in double precision, from its file: a second implementation of what it computes.
+/// The model in double precision, from its file: a second implementation of its arithmetic.
 struct Twin {
     arrays: HashMap<String, Vec<f64>>,
     variance: Option<f64>,
@@ -184,7 +184,7 @@ impl Twin {
         (0..m).map(|j| if relu { at(j).max(0.0) } else { at(j) }).collect()
     }
 
-    /// Through the two hidden layers and the last.
+    /// Applies the two hidden layers and the output layer.
     fn network(&self, part: &str, last: &str, x: &[f64]) -> Vec<f64> {
         let hidden = self.layer(&format!("{part}.1"), &self.layer(&format!("{part}.0"), x, true), true);
         self.layer(last, &hidden, false)
@@ -249,7 +249,7 @@ fn bounds(twin: &Twin, model: &Vade, x: &[f64], row: usize) -> (f64, f64, f64, f
     (score, average + prior + entropy, (spread / n).sqrt(), log_sum_exp(&log_weights) - n.ln())
 }
 
-/// The exact ELBO lies below the log likelihood, and `score` is what its definition says.
+/// The exact ELBO is below the log likelihood, and `score` follows its definition.
 #[test]
 fn elbo_is_a_lower_bound() {
     let unit: Vec<f32> = rows().iter().map(|x| (x + 3.0) / 26.0).collect();

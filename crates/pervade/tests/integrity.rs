@@ -1,4 +1,4 @@
-//! Damage to model and checkpoint files is noticed, and a checkpoint that was edited never causes a panic.
+//! Damage to model and checkpoint files is detected, and an edited checkpoint never causes a panic.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn with_metadata(bytes: &[u8], json: String) -> Vec<u8> {
     safetensors::serialize(tensors.tensors(), Some(HashMap::from([("pervade".to_string(), json)]))).unwrap()
 }
 
-/// The file as it was written before there were checksums.
+/// The file in the format from before checksums.
 fn without_checksum(bytes: &[u8]) -> Vec<u8> {
     let json = metadata(bytes);
     let at = json.rfind(",\"checksum\":\"xxh3-128:").expect("the last entry");
@@ -85,7 +85,7 @@ fn files_without_a_checksum_load_with_a_remark() {
             "some.pervade has no checksum (written by an earlier version of pervade); its weights could not be verified"
         ]
     );
-    // Written again, it is the file of today.
+    // Saved again, it has the current format.
     assert!(loaded.to_bytes().unwrap() == model());
 }
 
@@ -120,7 +120,7 @@ fn every_flipped_bit_of_a_model_is_refused() {
     assert!(error.hint().unwrap().to_string().contains("copy or download it again"), "{:?}", error.hint());
 }
 
-/// Stops a run at the event numbered `stop_at` that a checkpoint is written after.
+/// Stops a run at event `stop_at`, after which a checkpoint is written.
 struct StopAfter {
     stop_at: usize,
     seen: usize,
@@ -153,13 +153,13 @@ impl Observer for StopAfter {
 fn resumed(bytes: &[u8], observer: &mut dyn Observer) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("checkpoint.safetensors"), bytes).unwrap();
-    let place = Checkpoints::new(folder.path()).resuming();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
     let data = probe_data().unwrap();
     let settings = probe_settings().check(&data).unwrap();
-    fit(&data, &settings, &Cpu::new(), observer, Some(&place))?.model.to_bytes()
+    fit(&data, &settings, &Cpu::new(), observer, Some(&checkpoints))?.model.to_bytes()
 }
 
-/// Checkpoints of the fixed run after each of its epochs, and one in which everything is done.
+/// Checkpoints of the fixed run after each of its epochs, and one of the finished run.
 fn checkpoints() -> &'static [Vec<u8>] {
     static ALL: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -168,9 +168,9 @@ fn checkpoints() -> &'static [Vec<u8>] {
         let mut all = Vec::new();
         loop {
             let folder = tempfile::tempdir().unwrap();
-            let place = Checkpoints::new(folder.path());
+            let checkpoints = Checkpoints::new(folder.path());
             let mut observer = StopAfter::new(all.len() + 1);
-            let ended = fit(&data, &settings, &Cpu::new(), &mut observer, Some(&place));
+            let ended = fit(&data, &settings, &Cpu::new(), &mut observer, Some(&checkpoints));
             all.push(std::fs::read(folder.path().join("checkpoint.safetensors")).unwrap());
             match ended {
                 Err(Error::Interrupted { .. }) => {}
@@ -181,8 +181,8 @@ fn checkpoints() -> &'static [Vec<u8>] {
     })
 }
 
-/// Checkpoints that differ in what they hold: pretraining, the second trial with a best one, joint training of the
-/// chosen trial, the second restart, and the end.
+/// Checkpoints with different content: pretraining, the second trial with a best one, joint training of the chosen
+/// trial, the second restart, and the end.
 fn kinds() -> Vec<(&'static str, &'static [u8])> {
     let state = |bytes: &[u8]| serde_json::from_str::<Value>(&metadata(bytes)).unwrap();
     let find = |holds: &dyn Fn(&Value) -> bool| {
@@ -227,7 +227,7 @@ fn every_flipped_bit_of_a_checkpoint_is_refused() {
     for (name, bytes) in kinds() {
         let mut bytes = bytes.to_vec();
         let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-        // All of the lengths and of the metadata's end, and every 5th bit of the rest.
+        // All of the lengths and of the end of the metadata, and every 5th bit of the rest.
         let all = (0..64).chain(8 * (header - 600)..8 * header);
         for flip in all.chain((64..8 * bytes.len()).step_by(5)) {
             bytes[flip / 8] ^= 1 << (flip % 8);
@@ -242,7 +242,7 @@ fn every_flipped_bit_of_a_checkpoint_is_refused() {
     }
 }
 
-/// Pointers to every value of a JSON document.
+/// Collects pointers to every value of a JSON document.
 fn pointers(value: &Value, here: String, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -256,7 +256,7 @@ fn pointers(value: &Value, here: String, found: &mut Vec<String>) {
     found.push(here);
 }
 
-/// What each value is replaced with.
+/// The replacements for a value.
 fn replacements(value: &Value) -> Vec<Value> {
     let mut others =
         vec![Value::Null, json!(-1), json!(0), json!(1), json!(u64::MAX), json!(1e300), json!("x")];
@@ -281,7 +281,7 @@ fn replacements(value: &Value) -> Vec<Value> {
     others
 }
 
-/// The answer to a checkpoint with a correct checksum: an error, or a model that can be read.
+/// A checkpoint with a correct checksum must give an error or a model that can be read.
 fn assert_no_panic(bytes: &[u8], what: &str) -> bool {
     let ended =
         catch_unwind(AssertUnwindSafe(|| check_bytes(bytes).and_then(|()| resumed(bytes, &mut Silent))));
@@ -295,22 +295,24 @@ fn edited_checkpoints_never_panic() {
     let (mut accepted, mut refused) = (Vec::new(), 0);
     for (name, bytes) in kinds() {
         let whole: Value = serde_json::from_str(&metadata(bytes)).unwrap();
-        let mut places = Vec::new();
-        pointers(&whole, String::new(), &mut places);
-        places.retain(|place| !place.starts_with("/settings") && place != "/checksum" && !place.is_empty());
-        for place in places {
-            for value in replacements(whole.pointer(&place).unwrap()) {
+        let mut paths = Vec::new();
+        pointers(&whole, String::new(), &mut paths);
+        paths.retain(|pointer| {
+            !pointer.starts_with("/settings") && pointer != "/checksum" && !pointer.is_empty()
+        });
+        for pointer in paths {
+            for value in replacements(whole.pointer(&pointer).unwrap()) {
                 let mut json = whole.clone();
-                *json.pointer_mut(&place).unwrap() = value.clone();
+                *json.pointer_mut(&pointer).unwrap() = value.clone();
                 let mut edited = with_metadata(bytes, json.to_string());
                 reseal(&mut edited);
-                let what = format!("{name}: {place} = {value}");
+                let what = format!("{name}: {pointer} = {value}");
                 if assert_no_panic(&edited, &what) { accepted.push(what) } else { refused += 1 }
             }
         }
     }
-    // What remains is what a record merely tells, and a pack that is trained anew.
-    let told = [
+    // Only values that a record merely reports may be edited, and a pack that is trained again.
+    let expected = [
         "loss",
         "elbo",
         "terms",
@@ -331,13 +333,13 @@ fn edited_checkpoints_never_panic() {
         "/finished = []",
         "/kept",
     ];
-    accepted.retain(|what| !told.iter().any(|word| what.contains(word)));
+    accepted.retain(|what| !expected.iter().any(|word| what.contains(word)));
     assert!(accepted.is_empty(), "accepted: {accepted:#?}");
     assert!(refused > 3000, "only {refused} refused");
 }
 
 #[test]
-fn numbers_that_are_none_are_refused_in_every_array() {
+fn nan_is_refused_in_every_array() {
     for (name, bytes) in kinds() {
         let names: Vec<String> =
             SafeTensors::deserialize(bytes).unwrap().names().into_iter().map(str::to_string).collect();
@@ -349,7 +351,7 @@ fn numbers_that_are_none_are_refused_in_every_array() {
                 let mut edited = bytes.to_vec();
                 edited[header + at..header + at + 4].copy_from_slice(&bits.to_le_bytes());
                 reseal(&mut edited);
-                // Adam's squares may overflow; they are then no step.
+                // Adam's second moments may overflow; the step is then zero.
                 if array.ends_with("second_moments") && bits == 0x7f80_0000 {
                     assert_no_panic(&edited, &format!("{name}: {array}"));
                 } else {

@@ -1,4 +1,4 @@
-//! What must hold for any mixture, and planted clusters found again.
+//! Properties of any mixture, and recovery of planted clusters.
 
 mod common;
 
@@ -55,8 +55,8 @@ o.tolerance = 0.0;
         deviations in prop::sample::select(vec![0.0, 1.0, 1e2, 1e4, 1e6]),
     ) {
         let std = [0.1, 2.0, 30.0];
-        let variances: Vec<f64> = (0..5 * 3).map(|place| std[place % 3] * std[place % 3]).collect();
-        let means: Vec<f64> = (0..5 * 3).map(|place| (place as f64).sin() * std[place % 3]).collect();
+        let variances: Vec<f64> = (0..5 * 3).map(|index| std[index % 3] * std[index % 3]).collect();
+        let means: Vec<f64> = (0..5 * 3).map(|index| (index as f64).sin() * std[index % 3]).collect();
         let log_weights = vec![0.2f64.ln(); 5];
         let mixture = DiagonalMixture::new(log_weights, means, variances, 3).unwrap();
         let latents: Vec<f32> = (0..3).map(|j| (direction[j] * deviations * std[j]) as f32).collect();
@@ -114,7 +114,7 @@ fn the_same_bits_on_any_number_of_threads() {
 }
 
 #[test]
-fn multiplying_the_latents_changes_nothing_but_the_scale() {
+fn scaling_the_latents_only_changes_the_scale() {
     let (latents, _) = planted(1000, 3, 4);
     let assignment = |factor: f32| {
         let latents: Vec<f32> = latents.iter().map(|z| z * factor).collect();
@@ -124,7 +124,7 @@ fn multiplying_the_latents_changes_nothing_but_the_scale() {
 }
 
 #[test]
-fn repeated_rows_and_constant_columns_are_no_trouble() {
+fn repeated_rows_and_constant_columns_are_supported() {
     let same = vec![0.5f32; 60];
     let fit = mixture::fit(&Cpu::new(), &same, 3, &options(20), key()).unwrap();
     assert!(fit.log_likelihood.is_finite());
@@ -143,7 +143,7 @@ fn repeated_rows_and_constant_columns_are_no_trouble() {
 }
 
 #[test]
-fn what_cannot_be_fitted_is_said() {
+fn impossible_fits_give_an_error() {
     let message = |latents: &[f32], components| {
         mixture::fit(&Cpu::new(), latents, 2, &options(components), key()).unwrap_err().to_string()
     };

@@ -1,8 +1,8 @@
 //! Terms and gradients of the ELBO and of pretraining against PyTorch, Adam against torch.optim;
 //! `testdata/oracle/make_elbo.py` and `make_adam.py` wrote the values.
 //!
-//! Gradients are compared relative to the largest entry of their tensor: theirs are in double
-//! precision, ours are sums of single-precision products, whose error is that of the largest.
+//! Gradients are compared relative to the largest entry of their tensor: theirs are in double precision, ours are sums
+//! of single-precision products, whose error is that of the largest.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn assert_gradients(oracle: &Oracle, case: &str, run: &Run<'_, Cpu>, gradients: 
     }
 }
 
-/// The cases, which are what comes before the first `/`.
+/// The names of the cases: the part before the first `/`.
 fn cases(oracle: &Oracle) -> Vec<String> {
     let mut cases: Vec<String> =
         oracle.names().iter().map(|name| name.split('/').next().unwrap().to_owned()).collect();
@@ -85,8 +85,8 @@ impl Observer for Saver {
     }
 }
 
-/// The gradients of the first step of a phase, seen through the checkpoint that follows it: the first
-/// moment is then a tenth of them. (The weights' gradients themselves are used up layer by layer.)
+/// The gradients of the first step of a phase, taken from the checkpoint after it: the first moment is then a tenth of
+/// them. (The weights' gradients themselves are consumed layer by layer.)
 fn pretrain_gradients(run: &Run<'_, Cpu>, phase: usize, values: Vec<f32>) -> Vec<f32> {
     let mut pack = Pack::new(run, 0..1).unwrap();
     pack.state.phase = phase;
@@ -100,7 +100,7 @@ fn pretrain_gradients(run: &Run<'_, Cpu>, phase: usize, values: Vec<f32>) -> Vec
     seen.unwrap()
 }
 
-/// Also the witness of the order of rows and of dropout: both are in the layers' gradients.
+/// Also tests the order of rows and dropout: both affect the layers' gradients.
 #[test]
 fn gradients_of_pretraining() {
     let oracle = Oracle::open("pretrain.safetensors");
@@ -143,8 +143,8 @@ fn steps_with(beta1: f32, after: &str) {
         for values in params.values.chunks(p) {
             let moved: Vec<f32> = values.iter().zip(&start).map(|(v, s)| v - s).collect();
             let expected: Vec<f64> = after.iter().zip(&start).map(|(a, &s)| a - f64::from(s)).collect();
-            // The movement, not the value: a value near one hides a small step. A movement of 1e-2
-            // is stored in a number near one, so its own rounding is 6e-8 / 1e-2.
+            // The movement, not the value: a value near one hides a small step. A movement of 1e-2 is stored in a
+            // number near one, so its own rounding is 6e-8 / 1e-2.
             assert_tensor_close(&moved, &expected, 2e-5, &format!("step {step}"));
             assert_eq!(values[50..64], start[50..64], "a part outside the groups moved");
         }

@@ -6,7 +6,7 @@ mod common;
 use common::Oracle;
 use common::ops::{Floats, assert_tensor_close, matrix, named_params, zeros};
 use pervade::compute::prelude::*;
-use pervade::compute::{Cpu, Layout, Matrix, NormSlots, Params, Windows};
+use pervade::compute::{Activation, Cpu, Layout, Matrix, NormSlots, Params, Windows};
 use pervade::nn::{Convolution, TransposedConvolution};
 
 const TOLERANCE: f64 = 1e-5;
@@ -37,7 +37,7 @@ impl Case {
         assert_tensor_close(ours, &theirs, TOLERANCE, &format!("{}: {name}", self.name));
     }
 
-    /// Parameters whose names end as the case's tensors are called.
+    /// Parameters with the names of the case's tensors.
     fn params(&self, layout: &Layout) -> Params<Floats> {
         named_params(layout, |name| self.given(name.rsplit('.').next().unwrap()))
     }
@@ -58,7 +58,7 @@ fn convolutions() {
         let mut params = case.params(&layout);
         let (x, dy) = (case.rows("x", windows.image_len()), case.rows("dy", outputs));
         let (mut unfolded, mut y) = (zeros(1, dy.rows, windows.window_len()), zeros(1, dy.rows, outputs));
-        layer.forward(&cpu, &params, &x, &mut unfolded, &mut y).unwrap();
+        layer.forward(&cpu, &params, &x, &mut unfolded, Activation::Linear, &mut y).unwrap();
         case.check("y", &y.data);
         let (mut d_unfolded, mut dx) = (unfolded.clone(), matrix(1, n, x.columns, vec![9.0; x.data.len()]));
         layer.backward_input(&cpu, &params, &dy, &mut d_unfolded, &mut dx).unwrap();
@@ -84,7 +84,7 @@ fn transposed_convolutions() {
         layer.forward(&cpu, &params, &x, &mut spread, &mut y).unwrap();
         case.check("y", &y.data);
         let mut dx = zeros(1, x.rows, inputs);
-        layer.backward_input(&cpu, &params, &dy, &mut spread, &mut dx).unwrap();
+        layer.backward_input(&cpu, &params, &dy, None, &mut spread, &mut dx).unwrap();
         case.check("gradient/x", &dx.data);
         layer.backward_weights(&cpu, &mut params, &x, &spread, None).unwrap();
         case.check("gradient/weight", &params.gradients[layer.layer.weight.range()]);
@@ -108,7 +108,7 @@ fn batch_normalisation() {
         case.check("y", &y.data);
         cpu.batch_norm_backward_input(&params, layer, &x, &dy, &mut statistics, &mut dx).unwrap();
         if name == "two rows" {
-            // Of two rows one is the mirror of the other: what is left of the gradient is epsilon's share.
+            // Two rows mirror each other: only the contribution of epsilon is left of the gradient.
             let largest = dx.data.iter().fold(0.0, |most: f32, d| most.max(d.abs()));
             assert!(largest < 1e-2, "{largest}");
         } else {

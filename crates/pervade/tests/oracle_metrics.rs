@@ -19,8 +19,8 @@ fn graph(oracle: &Oracle) -> Graph {
     Graph::build(&Cpu::new(), &oracle.f32("latents"), N_LATENT, &GraphOptions::default(), key()).unwrap()
 }
 
-/// Most rows in a matching that keeps both labels and clusters in their order. Never above the
-/// accuracy, and equal to it only where the table's order is that of a best matching.
+/// Most rows in a matching that preserves the order of labels and clusters. Never above the accuracy, and equal to it
+/// only if the table is in the order of a best matching.
 fn best_in_order(table: &Contingency) -> u64 {
     let n_clusters = table.second_values.len();
     let mut best = vec![0; n_clusters + 1];
@@ -94,7 +94,7 @@ fn labels_of_nearest_neighbours() {
 }
 
 #[test]
-fn what_no_neighbours_can_judge_is_refused() {
+fn invalid_input_of_the_neighbour_classifier_is_refused() {
     let known = metrics::Labelled { rows: &[0.0, 1.0, 2.0, 3.0], labels: &[0, 1] };
     let one = metrics::Labelled { rows: &[0.0, 1.0], labels: &[1] };
     let problem = |known, test, columns, k| match metrics::knn_errors(known, test, columns, &[k]) {
@@ -111,7 +111,7 @@ fn what_no_neighbours_can_judge_is_refused() {
     assert!(problem(known, far, 2, 1).contains("too large for a distance"));
 }
 
-/// Theirs tries every pair and computes the modularity of the whole graph each time.
+/// The reference tries every pair and computes the modularity of the whole graph each time.
 #[test]
 fn greedy_merging() {
     let oracle = Oracle::open("metrics.safetensors");

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Oracle, assert_close};
 use pervade::compute::Cpu;
-use pervade::mixture::{DiagonalMixture, EmOptions, improve};
+use pervade::mixture::{DiagonalMixture, EmOptions, fit_from};
 
 const N_LATENT: usize = 4;
 
@@ -33,10 +33,10 @@ fn parameters_after_iterations_of_em() {
             o.max_iterations = max_iterations;
             o.tolerance = 0.0;
         });
-        let fit = improve(&Cpu::new(), &latents, given(&oracle), &options).unwrap();
+        let fit = fit_from(&Cpu::new(), &latents, given(&oracle), &options).unwrap();
         assert_eq!(fit.trace.len(), max_iterations + 1);
         let theirs = |name: &str| oracle.f64(&format!("{name}_{max_iterations}"));
-        // Theirs computes with expanded squares around the origin, which costs a few digits.
+        // The reference expands squares around the origin, which costs a few digits.
         assert_close(&fit.mixture.log_weights, &theirs("log_weights"), 1e-9, "log weights");
         assert_close(&fit.mixture.means, &theirs("means"), 1e-9, "means");
         assert_close(&fit.mixture.variances, &theirs("variances"), 1e-9, "variances");

@@ -1,5 +1,5 @@
-//! The paper's data sets in the formats they are distributed in, small: rows and labels as NumPy and
-//! scikit-learn find them (`testdata/oracle/make_originals.py`), and one clear error for what is broken.
+//! Small versions of the paper's data sets in their distributed formats: rows and labels as NumPy and scikit-learn read
+//! them (`testdata/oracle/make_originals.py`), and one clear error for each kind of damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn with_labels(path: &Path, labels: &str) -> Table {
     read(path, &ReadOptions::with_labels(labels).unwrap()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The problem with a folder or file, without the folder's path, and the advice.
+/// The problem with a folder or file, without the folder's path, and the hint.
 fn refusal(path: &Path, folder: &Path, labels: Option<&str>) -> (String, String) {
     let options = labels.map_or(ReadOptions::default(), |text| ReadOptions::with_labels(text).unwrap());
     let error = read(path, &options).expect_err("must not be read");
@@ -34,12 +34,12 @@ fn refusal(path: &Path, folder: &Path, labels: Option<&str>) -> (String, String)
     (text.replace(&folder.display().to_string(), "FOLDER"), error.hint().unwrap_or_default().to_string())
 }
 
-/// The problem with a folder whose labels are wanted.
+/// The problem with a folder when labels are wanted.
 fn problem(folder: &Path) -> String {
     refusal(folder, folder, Some("y")).0
 }
 
-/// A copy of a fixture that a test may spoil.
+/// A copy of a fixture that a test may damage.
 fn copy_of(name: &str) -> tempfile::TempDir {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
@@ -72,7 +72,7 @@ fn rows_of(data: &Dataset) -> Vec<Vec<f32>> {
     (0..data.n_rows()).map(read).collect()
 }
 
-/// `HHAR.mat` and `reuters10k.mat` of the authors: X, and Y lying or standing, packed or not.
+/// `HHAR.mat` and `reuters10k.mat` of the authors: X, and Y as a row or a column, packed or not.
 #[test]
 fn the_authors_matlab_files_have_labels_in_y() {
     #[derive(serde::Deserialize)]
@@ -88,7 +88,7 @@ fn the_authors_matlab_files_have_labels_in_y() {
         assert_eq!(rows_of(&table.data), expected.x, "{name}");
         let words: Vec<String> = expected.y.iter().map(ToString::to_string).collect();
         assert_eq!(label_words(&table), words, "{name}");
-        // The same labels for rows from elsewhere.
+        // The same labels for rows from another file.
         let labels = pervade::data::read_labels(&path).unwrap();
         assert_eq!(&labels, table.labels.as_ref().unwrap(), "{name}");
         let (text, _) = refusal(&path, &originals(), Some("y"));
@@ -101,7 +101,7 @@ fn the_authors_matlab_files_have_labels_in_y() {
 }
 
 #[test]
-fn a_folder_of_none_of_these_says_what_can_be_given() {
+fn an_unknown_folder_gives_a_hint_with_the_supported_ones() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("notes.txt"), "nothing").unwrap();
     let (text, hint) = refusal(folder.path(), folder.path(), None);

@@ -1,8 +1,10 @@
-//! Files written by NumPy, SciPy, PyArrow and Pillow, and files of our own, read back.
+//! Files written by NumPy, SciPy, PyArrow and Pillow, and our own files, read back.
 
 use std::path::{Path, PathBuf};
 
-use pervade::data::{Assignments, Dataset, OutputFormat, ReadOptions, Rows, Values, read, read_bytes};
+use pervade::data::{
+    Dataset, OutputAssignments, OutputFormat, OutputRows, ReadOptions, Values, read, read_bytes,
+};
 
 /// A line of `cases.json`, written by `testdata/oracle/make_readers.py`.
 #[derive(Debug, serde::Deserialize)]
@@ -62,7 +64,7 @@ fn rows_of(data: &Dataset) -> Vec<f32> {
 }
 
 #[test]
-fn every_file_gives_the_rows_and_labels_that_its_writer_put_in() {
+fn every_file_gives_the_rows_and_labels_that_were_written() {
     for case in cases() {
         let table =
             read(&folder().join(&case.file), &case.options()).unwrap_or_else(|e| panic!("{e}: {case:?}"));
@@ -74,7 +76,7 @@ fn every_file_gives_the_rows_and_labels_that_its_writer_put_in() {
 }
 
 #[test]
-fn bytes_in_memory_read_as_the_file_does() {
+fn bytes_in_memory_give_the_same_table_as_the_file() {
     for case in cases() {
         let path = folder().join(&case.file);
         let from_another_file = case.labels.as_ref().is_some_and(|l| l.starts_with("FOLDER"));
@@ -98,13 +100,13 @@ fn temporary() -> tempfile::TempDir {
 }
 
 #[test]
-fn rows_that_were_written_read_back_the_same() {
+fn written_rows_read_back_unchanged() {
     let values = [0.1f32, -2.5, 1e-30, 3.4e38, 0.0, -0.0];
     let names = ["a".to_string(), "b, c".to_string()];
     let folder = temporary();
     for file in ["rows.npy", "rows.csv", "rows.parquet"] {
         let path = folder.path().join(file);
-        Rows { values: &values, n_columns: 2, names: Some(&names) }.write(&path).unwrap();
+        OutputRows { values: &values, n_columns: 2, names: Some(&names) }.write(&path).unwrap();
         let data = read(&path, &ReadOptions::default()).unwrap().data;
         assert_eq!((data.n_rows(), data.n_columns()), (3, 2), "{file}");
         assert_eq!(rows_of(&data), values, "{file}");
@@ -116,17 +118,17 @@ fn rows_that_were_written_read_back_the_same() {
 }
 
 #[test]
-fn assignments_have_one_line_a_row() {
+fn assignments_have_one_line_per_row() {
     let clusters = [2, 0];
-    let all = Rows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
-    let text = |a: Assignments| {
+    let all = OutputRows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
+    let text = |a: OutputAssignments| {
         let mut out = Vec::new();
         a.write_to(&mut out, OutputFormat::Csv).unwrap();
         String::from_utf8(out).unwrap()
     };
-    let plain = Assignments { clusters: &clusters, probability: None, probabilities: None };
+    let plain = OutputAssignments { clusters: &clusters, probability: None, probabilities: None };
     assert_eq!(text(plain), "cluster\n2\n0\n");
-    let full = Assignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
+    let full = OutputAssignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
     assert_eq!(
         text(full),
         "cluster,probability,cluster_0,cluster_1,cluster_2\n2,0.75,0.25,0.0,0.75\n0,1.0,1.0,0.0,0.0\n"
@@ -143,11 +145,11 @@ fn assignments_have_one_line_a_row() {
 }
 
 #[test]
-fn no_rows_still_make_a_file_with_columns() {
+fn a_file_without_rows_has_columns() {
     let folder = temporary();
     for file in ["none.npy", "none.csv", "none.parquet"] {
         let path = folder.path().join(file);
-        Rows { values: &[], n_columns: 2, names: None }.write(&path).unwrap();
+        OutputRows { values: &[], n_columns: 2, names: None }.write(&path).unwrap();
         let error = read(&path, &ReadOptions::default()).unwrap_err().to_string();
         assert!(error.contains("empty"), "{file}: {error}");
     }
@@ -170,7 +172,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_bad_output_path_is_refused_before_the_work() {
+fn a_bad_output_path_is_refused_before_any_work() {
     let error = OutputFormat::of(Path::new("latents.xlsx")).unwrap_err().to_string();
     assert_eq!(error, "`out` is latents.xlsx, must end in .csv, .npy or .parquet");
     let nowhere = Path::new("no/such/folder/out.csv");

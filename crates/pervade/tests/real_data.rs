@@ -1,11 +1,11 @@
-//! The readers on the real tables, where they are at hand.
+//! The readers on the real data sets, if they are available.
 #![expect(clippy::print_stderr, reason = "a skipped test must say so")]
 
 use std::path::PathBuf;
 
 use pervade::data::{ReadOptions, Table, Values, read};
 
-/// A file or folder of the large data, or `None` (said aloud) where it is not at hand.
+/// A file or folder of the large data, or `None` (with a message) if it is not available.
 fn large(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("PERVADE_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
@@ -36,7 +36,7 @@ fn shape(table: &Table) -> (usize, usize, usize) {
 }
 
 #[test]
-fn mnist_is_all_seventy_thousand_digits_in_bytes() {
+fn mnist_has_seventy_thousand_digits_of_bytes() {
     let Some(table) = load("mnist", "y") else { return };
     assert_eq!(shape(&table), (70_000, 784, 10));
     assert!(matches!(table.data.values(), Values::U8(_)));

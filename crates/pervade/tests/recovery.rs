@@ -1,8 +1,7 @@
-//! Planted clusters are found, and where there are none, none are found.
+//! Planted clusters are found, and none are found if there are none.
 //!
-//! Labels cannot reach a fit: `pervade::fit` takes a `Dataset`, which has no place for them, and
-//! `tests/tidy.rs` checks that the type is not even named outside `data` and `metrics`. Here they
-//! stay on this side of the call.
+//! Labels cannot reach a fit: `pervade::fit` takes a `Dataset`, which cannot hold them, and `tests/tidy.rs` checks that
+//! the type is not even named outside `data` and `metrics`. Here they are only used after the fit.
 
 mod common;
 
@@ -22,7 +21,7 @@ fn uniform(row: usize, draw: u32) -> f64 {
     Key::new(21, Stream::Sample, 0).uniform(row as u64, draw, 0)
 }
 
-/// A point of the plane in ten columns: turned, stretched by a smooth map, and with a little noise.
+/// A point of the plane in ten columns: rotated, stretched by a smooth map, and with a little noise.
 fn lift(u: f64, v: f64, row: usize) -> impl Iterator<Item = f32> {
     (0..COLUMNS).map(move |column| {
         let angle = 0.7 * column as f64;
@@ -32,7 +31,7 @@ fn lift(u: f64, v: f64, row: usize) -> impl Iterator<Item = f32> {
     })
 }
 
-/// Half circles in pairs, each hanging into the gap of the other: no straight line parts a pair.
+/// Half circles in pairs, each reaching into the gap of the other: no straight line separates a pair.
 fn moons() -> (Vec<f32>, Vec<u32>) {
     let labels: Vec<u32> = (0..ROWS).map(|row| (row % MOONS) as u32).collect();
     let point = |row: usize| {
@@ -40,25 +39,25 @@ fn moons() -> (Vec<f32>, Vec<u32>) {
         let (turn, radius) = (std::f64::consts::PI * uniform(row, 0), 1.0 + 0.15 * (uniform(row, 1) - 0.5));
         let (x, y) = (radius * turn.cos(), radius * turn.sin());
         let (x, y) = if upper { (x, y) } else { (1.0 - x, 0.3 - y) };
-        // Pairs stand on a circle of their own.
-        let place = std::f64::consts::TAU * 2.0 * pair / MOONS as f64;
-        lift(x + 6.0 * place.cos(), y + 6.0 * place.sin(), row)
+        // Pairs are arranged on a circle.
+        let angle = std::f64::consts::TAU * 2.0 * pair / MOONS as f64;
+        lift(x + 6.0 * angle.cos(), y + 6.0 * angle.sin(), row)
     };
     ((0..ROWS).flat_map(point).collect(), labels)
 }
 
-/// Four clusters of the plane on a circle, bent by the lift.
+/// Four clusters of the plane on a circle, curved by the lift.
 fn lifted() -> (Vec<f32>, Vec<u32>) {
     let labels: Vec<u32> = (0..ROWS).map(|row| (row % 4) as u32).collect();
     let point = |row: usize| {
-        let place = std::f64::consts::TAU * f64::from(labels[row]) / 4.0;
+        let angle = std::f64::consts::TAU * f64::from(labels[row]) / 4.0;
         let (x, y) = (uniform(row, 0) - 0.5, uniform(row, 1) - 0.5);
-        lift(x + 2.0 * place.cos(), y + 2.0 * place.sin(), row)
+        lift(x + 2.0 * angle.cos(), y + 2.0 * angle.sin(), row)
     };
     ((0..ROWS).flat_map(point).collect(), labels)
 }
 
-/// Rows of counts: each cluster has words of its own, so the dense table is mostly zeros.
+/// Rows of counts: each cluster has its own words, so the dense table is mostly zeros.
 fn documents() -> (Vec<f32>, Vec<u32>) {
     let labels: Vec<u32> = (0..ROWS).map(|row| (row % 3) as u32).collect();
     let word = |row: usize, column: usize| {
@@ -100,8 +99,8 @@ fn fitted_score(data: &Dataset, settings: Settings, labels: &[u32]) -> f64 {
     accuracy(&common::fit(data, settings).assignments[0], labels).unwrap()
 }
 
-/// A case within reach: fewer and longer curves fall into so many communities that they are merged
-/// by Ward's criterion, which cuts them (three long arcs: 79 %, ten moons of 90 rows: 67 %).
+/// A feasible case: fewer and longer curves have so many communities that they are merged by Ward's criterion, which
+/// cuts them (three long arcs: 79 %, ten moons of 90 rows: 67 %).
 #[test]
 fn robust_recovers_curved_clusters() {
     let (values, labels) = moons();
@@ -135,22 +134,22 @@ fn sparse_rows_are_as_good_as_dense_ones() {
     }
 }
 
-/// The negative control: every column keeps its values, but nothing binds them to the labels.
+/// The negative control: every column keeps its values, but their association with the labels is lost.
 #[test]
-fn nothing_is_found_where_nothing_is() {
+fn no_clusters_are_found_in_shuffled_columns() {
     let (values, labels) = lifted();
     let key = Key::new(22, Stream::Sample, 0);
-    let place = |i: usize| key.permute(i / COLUMNS, ROWS, (i % COLUMNS) as u64) * COLUMNS + i % COLUMNS;
-    let shuffled: Vec<f32> = (0..values.len()).map(|i| values[place(i)]).collect();
+    let index = |i: usize| key.permute(i / COLUMNS, ROWS, (i % COLUMNS) as u64) * COLUMNS + i % COLUMNS;
+    let shuffled: Vec<f32> = (0..values.len()).map(|i| values[index(i)]).collect();
     for recipe in [Recipe::Robust, Recipe::Paper] {
         let found = fitted_score(&dense(&shuffled, COLUMNS), small(recipe, Clusters::Fixed(4)), &labels);
-        // Chance is a quarter; the best matching of four clusters finds a little more.
+        // Chance is a quarter; the best matching of four clusters is slightly above.
         assert!(found < 0.4, "accuracy {found} of {recipe} on shuffled columns");
     }
 }
 
-/// A case within reach: modularity has a resolution, and fewer clusters of this size are parted
-/// further (3 of 300 rows in 4 latents become 9, 6 of 150 become 7).
+/// A feasible case: modularity has a resolution limit, and fewer clusters of this size are split further (3 of 300 rows
+/// in 4 latents become 9, 6 of 150 become 7).
 #[test]
 fn the_number_of_clusters_is_found() {
     for n_clusters in [12, 20] {
@@ -163,7 +162,7 @@ fn the_number_of_clusters_is_found() {
     }
 }
 
-/// Asks for a checkpoint after every epoch, so that a test sees the numbers of each.
+/// Asks for a checkpoint after every epoch, so that a test sees the parameters of each.
 struct Saver;
 
 impl Observer for Saver {
@@ -178,7 +177,7 @@ fn the_best_state_is_kept() {
     let data = dense(&values, COLUMNS);
     let mut kept_states = Vec::new();
     for keep in [Keep::Best, Keep::Last] {
-        // Learning rates that tear the start apart.
+        // Learning rates that destroy the mixture start.
         let settings = small(Recipe::Robust, Clusters::Fixed(4)).with(|s| {
             s.learning_rate = 0.05;
             s.mixture_learning_rate = 0.2;

@@ -1,5 +1,4 @@
-//! The model file: saved and loaded without a change, and refused when it is damaged or claims what
-//! it does not hold.
+//! The model file: saved and loaded without a change, and refused if it is damaged or claims what it does not contain.
 
 mod common;
 
@@ -35,7 +34,7 @@ fn refusal(bytes: &[u8]) -> String {
     open(bytes).expect_err("must be refused").to_string()
 }
 
-/// Everything a model can be asked; only the absence of a panic counts.
+/// Calls everything that a model can do; only the absence of a panic counts.
 fn use_all(model: &Vade) {
     if model.n_columns() != 6 {
         return;
@@ -50,7 +49,7 @@ fn use_all(model: &Vade) {
 }
 
 #[test]
-fn saved_and_loaded_it_is_the_same() {
+fn a_loaded_model_equals_the_saved_one() {
     let fitted = open(model()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.pervade");
@@ -84,13 +83,13 @@ fn flipped_bytes_give_an_error_or_with_a_new_checksum_a_model() {
     let header = 8 + u64::from_le_bytes(model()[..8].try_into().unwrap()) as usize;
     let mut bytes = model().to_vec();
     let (mut refused, mut read) = (0, 0);
-    // All of the header, and a part of the numbers: each number is like the next.
-    let places = (0..header).chain((header..bytes.len()).step_by(7));
-    for at in places {
+    // All of the header, and some of the numbers, which are all alike.
+    let offsets = (0..header).chain((header..bytes.len()).step_by(7));
+    for at in offsets {
         for flip in [0x01, 0x06, 0x20, 0x40, 0xff] {
             bytes[at] ^= flip;
             assert!(open(&bytes).is_err(), "byte {at}, flipped by {flip:#x}");
-            // With a checksum that fits, it is as if somebody had written it so.
+            // With a matching checksum, the change is as good as intended.
             let mut sealed = bytes.clone();
             reseal(&mut sealed);
             match open(&sealed) {
@@ -122,7 +121,7 @@ fn with_metadata(change: impl Fn(&mut serde_json::Value)) -> Vec<u8> {
 }
 
 #[test]
-fn metadata_that_does_not_fit() {
+fn inconsistent_metadata_is_refused() {
     assert!(open(&with_metadata(|_| ())).is_ok());
     let newer = refusal(&with_metadata(|json| json["format"] = "pervade-model-2".into()));
     assert_eq!(
@@ -146,14 +145,14 @@ fn metadata_that_does_not_fit() {
         let text = refusal(&with_metadata(|json| {
             json["likelihood"]["gaussian-fixed"]["variance"] = variance.clone();
         }));
-        assert!(text.contains("its noise variance is"), "{text}");
+        assert!(text.contains("its likelihood is gaussian with variance"), "{text}");
     }
     let plain = safetensors::serialize(SafeTensors::deserialize(model()).unwrap().tensors(), None).unwrap();
     assert!(refusal(&plain).contains("without pervade's metadata"), "{}", refusal(&plain));
 }
 
-/// Sizes in the header are a mere claim. Were they believed, the buffers would be of 70 terabytes,
-/// and the test would end with an abort.
+/// Sizes in the header are mere claims. If they were trusted, the buffers would have 70 terabytes, and the test would
+/// abort.
 #[test]
 fn claimed_sizes_allocate_nothing() {
     let columns = 1usize << 28;

@@ -1,4 +1,4 @@
-//! Several starts of each restart: the best goes on, as if it had been the only one.
+//! Several trials of each restart: the best continues as if it had been the only one.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn fitted(data: &Dataset, starts: usize, observer: &mut dyn Observer) -> Fit {
     fit(data, &settings(data, starts), &Cpu::new(), observer, None).unwrap()
 }
 
-/// Start number `start` of a restart, trained from beginning to end, and nothing else.
+/// Trial `start` of a restart on its own, trained from beginning to end.
 fn alone(data: &Dataset, restart: usize, start: usize) -> RestartRecord {
     let (settings, cpu) = (settings(data, STARTS), Cpu::new());
     let run = Run::new(&cpu, data, &settings).unwrap();
@@ -46,7 +46,7 @@ fn alone(data: &Dataset, restart: usize, start: usize) -> RestartRecord {
 }
 
 #[test]
-fn the_best_start_goes_on_as_if_it_were_the_only_one() {
+fn the_best_trial_continues_as_if_it_were_the_only_one() {
     let data = data();
     let fit = fitted(&data, STARTS, &mut Silent);
     for record in &fit.restarts {
@@ -60,12 +60,12 @@ fn the_best_start_goes_on_as_if_it_were_the_only_one() {
         assert_eq!(record.joint, alone.joint);
         assert_eq!(record.states.last(), alone.states.last());
     }
-    // Else the test would not see a start that is never changed for a better one.
+    // Otherwise the test would not notice if a better trial never replaced the first.
     assert!(fit.restarts.iter().any(|record| record.start > 0));
 }
 
 #[test]
-fn the_first_start_is_the_one_that_a_single_start_has() {
+fn the_first_trial_equals_a_single_one() {
     let data = data();
     let (one, several) = (fitted(&data, 1, &mut Silent), fitted(&data, STARTS, &mut Silent));
     for (one, several) in one.restarts.iter().zip(&several.restarts) {
@@ -75,7 +75,7 @@ fn the_first_start_is_the_one_that_a_single_start_has() {
 }
 
 #[test]
-fn starts_are_told() {
+fn trials_are_reported() {
     #[derive(Default)]
     struct Starts {
         began: Vec<(usize, usize)>,
@@ -91,17 +91,17 @@ fn starts_are_told() {
             Control::Continue
         }
     }
-    let mut told = Starts::default();
-    let fit = fitted(&data(), STARTS, &mut told);
+    let mut seen = Starts::default();
+    let fit = fitted(&data(), STARTS, &mut seen);
     let all: Vec<_> = (0..2).flat_map(|restart| (0..STARTS).map(move |start| (restart, start))).collect();
-    assert_eq!(told.began, all);
+    assert_eq!(seen.began, all);
     let chosen: Vec<_> = fit.restarts.iter().map(|record| (record.restart, record.start)).collect();
-    assert_eq!(told.chosen, chosen);
+    assert_eq!(seen.chosen, chosen);
 }
 
-/// Models, checkpoints and records from before there were several starts.
+/// Models, checkpoints and records from before there were several trials.
 #[test]
-fn files_without_starts_mean_one() {
+fn files_without_trials_mean_one() {
     let settings = tiny(Recipe::Robust, Clusters::Fixed(3)).with(|s| s.starts = 3);
     let mut keys = serde_json::to_value(&settings).unwrap();
     assert_eq!(keys.as_object_mut().unwrap().remove("starts"), Some(3.into()));

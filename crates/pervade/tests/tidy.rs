@@ -1,4 +1,4 @@
-//! The architecture's invariants, checked in the source itself.
+//! Invariants of the architecture, checked in the source code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn without_tests(text: &str) -> Vec<String> {
     lines[..end].to_vec()
 }
 
-/// Lines outside `allowed` that hold one of the words, as `path:line: word`.
+/// Lines outside `allowed` that contain one of the words, as `path:line: word`.
 fn mentions(words: &[&str], allowed: impl Fn(&Source) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources().iter().filter(|source| !allowed(source)) {
@@ -78,7 +78,7 @@ fn mentions(words: &[&str], allowed: impl Fn(&Source) -> bool) -> Vec<String> {
     found
 }
 
-/// Whether `word` stands in the line on its own: `Labels`, not `LabelsOf`.
+/// Whether `word` occurs in the line as a whole word: `Labels`, not `LabelsOf`.
 fn holds_word(line: &str, word: &str) -> bool {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -93,16 +93,16 @@ fn assert_none(found: Vec<String>, rule: &str) {
     assert!(found.is_empty(), "{rule}:\n{}", found.join("\n"));
 }
 
-/// Outside the arithmetic it maps files into memory and is an allocator.
+/// Besides arithmetic, only memory mapping and the allocator need it.
 #[test]
-fn unsafe_code_has_few_homes() {
+fn unsafe_code_is_confined() {
     let homes = ["pervade/data/mapped.rs", "pervade/data/bus_error.rs", "pervade-cli/allocator.rs"];
     let allowed = |s: &Source| s.is_in("pervade-compute/") || homes.contains(&s.path.as_str());
     assert_none(mentions(&["unsafe"], allowed), "unsafe outside its homes");
 }
 
 #[test]
-fn the_library_never_prints_exits_or_asks_the_clock() {
+fn the_library_never_prints_exits_or_reads_the_clock() {
     let words = [
         "println!",
         "eprintln!",
@@ -121,7 +121,7 @@ fn the_library_never_prints_exits_or_asks_the_clock() {
     assert_none(mentions(&words, allowed), "the library prints, exits, or asks the system");
 }
 
-/// That no function which fits a model can take labels: the type is not even named there.
+/// No function that fits a model can take labels: the type is not even named there.
 #[test]
 fn labels_are_for_scoring_only() {
     let allowed = |s: &Source| {
@@ -133,7 +133,7 @@ fn labels_are_for_scoring_only() {
     assert_none(mentions(&["Labels"], allowed), "labels outside data, metrics and the front ends");
 }
 
-/// Flags are the command's; a hint names settings by [`pervade::Hint::setting`], and each front end writes them in its way.
+/// Flags belong to the command; a hint names settings with [`pervade::Hint::setting`], and each front end formats them.
 #[test]
 fn the_library_names_no_flags() {
     let mut found = Vec::new();
@@ -165,8 +165,8 @@ fn kernel_files() -> impl Iterator<Item = (PathBuf, String)> {
     })
 }
 
-/// A kernel that starts before the one before it has ended, and does not wait for what that one writes, reads what is not
-/// there yet.
+/// A kernel that is launched before the previous one has ended, and does not wait for its output, would read stale
+/// data.
 #[test]
 fn kernels_that_start_early_wait() {
     let driver = std::fs::read_to_string(root().join(COMPUTE).join("cuda/driver.rs")).unwrap();
@@ -204,8 +204,8 @@ fn kernels_that_start_early_wait() {
     assert!(n_waiting >= 5 && early.len() >= 13, "the kernels were found");
 }
 
-/// NVRTC 13 leaves out the check for what remains of a loop that it unrolls by a number that is no power of two: the loop
-/// then runs past its end.
+/// NVRTC 13 omits the check for the remainder of a loop that it unrolls by a number that is not a power of two: the
+/// loop then runs past its end.
 #[test]
 fn kernels_unroll_by_powers_of_two() {
     let mut found = Vec::new();
@@ -217,7 +217,7 @@ fn kernels_unroll_by_powers_of_two() {
     assert_none(found, "a loop is unrolled by a number that is no power of two");
 }
 
-/// A small number added against a division by zero or the logarithm of one hides what went wrong.
+/// A small constant added against a division by zero or the logarithm of zero hides errors.
 #[test]
 fn nothing_tiny_is_added() {
     let tiny = |line: &str| {
@@ -239,8 +239,8 @@ fn nothing_tiny_is_added() {
     assert_none(found, "a tiny number is added");
 }
 
-/// Which modules of a crate use which others, from `crate::` paths: (user, used) with a file as evidence. What the root
-/// re-exports counts as the module that it comes from.
+/// Which modules of a crate use which others, from `crate::` paths: (user, used) with a file as evidence. A re-export
+/// of the root counts as the module that it comes from.
 fn module_uses(crate_name: &str) -> BTreeMap<(String, String), String> {
     let all = sources();
     let of_crate: Vec<&Source> = all.iter().filter(|s| s.is_in(&format!("{crate_name}/"))).collect();
@@ -291,7 +291,7 @@ fn names_in(list: &str) -> Vec<String> {
     list.split(',').map(first).filter(|name| !name.is_empty()).collect()
 }
 
-/// A chain of uses that ends where it began.
+/// A chain of uses that ends where it started.
 fn cycle(uses: &BTreeMap<(String, String), String>) -> Option<Vec<String>> {
     fn follow(
         at: &str,
@@ -327,7 +327,7 @@ fn modules_use_each_other_in_one_direction() {
             });
             panic!("{crate_name}: {}", steps.collect::<Vec<_>>().join(", "));
         }
-        // A cycle that is planted is found.
+        // A planted cycle is found.
         if let Some((user, used)) = uses.keys().next().cloned() {
             let mut planted = uses.clone();
             planted.insert((used, user), "planted".to_string());
@@ -342,7 +342,7 @@ fn modules_use_each_other_in_one_direction() {
     }
 }
 
-/// Lines of the function that starts at `start`; rustfmt puts its last brace under its first letter.
+/// Lines of the function that starts at `start`; rustfmt aligns its closing brace with its first letter.
 fn function_length(lines: &[String], start: usize) -> Option<usize> {
     let first = &lines[start];
     let indent = &first[..first.len() - first.trim_start().len()];
@@ -390,7 +390,7 @@ fn functions_and_files_fit_a_screen() {
     assert_none(found, "longer than a screen");
 }
 
-/// The one in the crate's README runs as a test.
+/// The example in the crate's README also runs as a test.
 #[test]
 fn both_readmes_have_the_same_example() {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -2,7 +2,7 @@
 //! Ignored by default; to see the figures:
 //! `cargo test --release -p pervade --test timing_maths -- --ignored --nocapture`
 
-#![expect(clippy::print_stderr, reason = "printing is what it is for")]
+#![expect(clippy::print_stderr, reason = "its purpose is to print")]
 
 use pervade::compute::{Cpu, Cuda, Device, Precision};
 use pervade::graph::{Graph, GraphOptions, Parts, Target, group};
@@ -21,8 +21,8 @@ fn latents() -> Vec<f32> {
         (0..4).map(|draw| key.uniform(row as u64, column, draw) - 0.5).sum::<f64>() * 1.7
     };
     (0..N_ROWS * N_LATENT)
-        .map(|place| {
-            let (row, j) = (place / N_LATENT, (place % N_LATENT) as u32);
+        .map(|index| {
+            let (row, j) = (index / N_LATENT, (index % N_LATENT) as u32);
             let centre = 4.0 * (key.uniform((row % 10) as u64, j, 9) - 0.5);
             (centre + noise(row, j) + 0.5 * noise(row, 77)) as f32
         })
@@ -35,7 +35,7 @@ fn timed<T>(work: impl Fn() -> T) -> (T, f64) {
     (done, start.elapsed().as_secs_f64())
 }
 
-/// Times every part; gives the mixture and the graph.
+/// Times every part; returns the mixture and the graph.
 fn time<D: Device>(device: &D, latents: &[f32]) -> (DiagonalMixture, Graph) {
     eprintln!("{}", device.name());
     let key = Key::new(1, Stream::Mixture, 0);
@@ -61,7 +61,7 @@ fn time<D: Device>(device: &D, latents: &[f32]) -> (DiagonalMixture, Graph) {
     };
     let fit = |iterations| mixture::fit(device, latents, N_LATENT, &options(iterations), key).unwrap();
     let ((_, few), (fit, many)) = (timed(|| fit(1)), timed(|| fit(21)));
-    eprintln!("EM: {:.6} s an iteration", (many - few) / 20.0);
+    eprintln!("EM: {:.6} s per iteration", (many - few) / 20.0);
     let build = || Graph::build(device, latents, N_LATENT, &GraphOptions::default(), key).unwrap();
     let (graph, seconds) = timed(build);
     eprintln!("graph: {seconds:.4} s");

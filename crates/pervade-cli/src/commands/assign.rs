@@ -1,7 +1,7 @@
 //! `pervade assign`: the cluster of every row.
 
 use clap::Args;
-use pervade::data::{Assignments, Rows};
+use pervade::data::{OutputAssignments, OutputRows};
 use pervade::{Result, metrics, on_device};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::{Outcome, outputs, words};
 pub(crate) struct AssignArgs {
     #[command(flatten)]
     both: ModelAndData,
-    /// Also the probability of that cluster, and of every cluster
+    /// Add the probability of that cluster, and of every cluster
     #[arg(long)]
     probabilities: bool,
     #[command(flatten)]
@@ -38,8 +38,8 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
         .enumerate()
         .map(|(row, &cluster)| found.probabilities[row * k + cluster as usize])
         .collect();
-    let all = Rows { values: &found.probabilities, n_columns: k, names: None };
-    let written = Assignments {
+    let all = OutputRows { values: &found.probabilities, n_columns: k, names: None };
+    let written = OutputAssignments {
         clusters: &found.clusters,
         probability: args.probabilities.then_some(probability.as_slice()),
         probabilities: args.probabilities.then_some(all),

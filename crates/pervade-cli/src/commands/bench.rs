@@ -1,9 +1,9 @@
-//! `pervade bench step`: how long a joint training step takes here.
+//! `pervade bench step`: how long a step of joint training takes on this machine.
 
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use pervade::compute::{Device, MOST_STEPS};
+use pervade::compute::{Device, MAX_STEPS};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::memory::{self, Need};
@@ -23,12 +23,12 @@ use crate::words;
   pervade bench step --columns 784 --batch 100 --json")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
-/// What is timed.
+/// The benchmark to run.
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// One step of joint training on uniform random rows in [0, 1]
     Step(StepArgs),
 }
@@ -36,13 +36,13 @@ enum What {
 /// The shape of the step.
 #[derive(Args)]
 pub(crate) struct StepArgs {
-    /// Rows a step
+    /// Rows per step
     #[arg(long, value_name = "B", default_value_t = 100)]
     pub(crate) batch: usize,
     /// Columns of the data
     #[arg(long, value_name = "D", default_value_t = 784)]
     pub(crate) columns: usize,
-    /// Models trained side by side
+    /// Models trained in parallel
     #[arg(long, value_name = "R", default_value_t = 1)]
     pub(crate) restarts: usize,
     /// Mixture components
@@ -75,7 +75,7 @@ impl StepTimes {
         1e6 * self.gflop_per_second * self.ms_per_step
     }
 
-    /// Bytes that a step has to move: weights read forward and back, then parameters and moments updated.
+    /// Bytes that a step must move: weights read in the forward and backward pass, then parameters and moments updated.
     pub(crate) fn bytes(&self) -> f64 {
         let weights = self.flop() / (6.0 * (self.batch * self.restarts) as f64);
         (self.restarts as f64) * weights * 4.0 * (2.0 + 6.0)
@@ -84,11 +84,11 @@ impl StepTimes {
 
 /// Runs it.
 pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    let What::Step(shape) = &args.what;
+    let Benchmark::Step(shape) = &args.what;
     let device = common.open_device(console)?;
     let times = on_device!(&device, device => time_steps(shape, device, common.threads()?)?);
     let text = format!(
-        "{:.3} ms a step (fastest {:.3}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
+        "{:.3} ms per step (fastest {:.3}), {} rows/s, {:.0} GFLOP/s\n{} columns, batch {}, {}, {}, {} on {}",
         times.ms_per_step,
         times.fastest_ms_per_step,
         words::count(times.rows_per_second as usize),
@@ -104,13 +104,13 @@ pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Resul
     Ok(Outcome::Done)
 }
 
-/// How long a block of steps takes at the least; the median is taken over blocks.
+/// Minimum duration of a block of steps; the median is taken over blocks.
 const BLOCK: Duration = Duration::from_millis(20);
-/// Steps of an epoch at the most and at the least, and rows that they are made from.
-const STEPS: [usize; 2] = [8 * MOST_STEPS, 2 * MOST_STEPS];
+/// Maximum and minimum number of steps per epoch, and the rows that they are made from.
+const STEPS: [usize; 2] = [8 * MAX_STEPS, 2 * MAX_STEPS];
 const ROWS: usize = 16_000;
 
-/// Refuses more models than the memory holds: values, gradients and both moments of all, and start values of one.
+/// Returns an error if memory cannot hold the models: values, gradients and both moments of all, initial values of one.
 fn require_parameters<D: Device>(run: &Run<'_, D>, restarts: usize) -> Result<()> {
     if !run.device.is_host() {
         return Ok(());
@@ -120,7 +120,7 @@ fn require_parameters<D: Device>(run: &Run<'_, D>, restarts: usize) -> Result<()
     memory::require("the networks of the benchmark", &need, "lower `--restarts` or `--columns`")
 }
 
-/// Refuses sizes out of range; how long to measure.
+/// Checks that sizes are in range; returns how long to measure.
 fn check_shape(shape: &StepArgs) -> Result<Duration> {
     let limit = Duration::try_from_secs_f64(shape.seconds)
         .map_err(|_| Error::setting("seconds", shape.seconds, "must be a number of seconds"))?;
@@ -142,7 +142,7 @@ fn check_shape(shape: &StepArgs) -> Result<Duration> {
 pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize) -> Result<StepTimes> {
     let limit = check_shape(shape)?;
     let [most, least] = STEPS;
-    let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MOST_STEPS);
+    let n_steps = (ROWS / shape.batch).clamp(least, most).next_multiple_of(MAX_STEPS);
     let data = uniform_rows((n_steps * shape.batch).max(20 * shape.components), shape.columns)?;
     let clusters = Clusters::Fixed(shape.components.clamp(2, 10));
     let settings = Settings::recipe(Recipe::Paper, clusters).with(|s| {
@@ -166,20 +166,20 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
             step += numbers.len();
             joint.steps(&run, &mut pack.params, ((step - 1) / n_steps) as u64, numbers, n_steps, rates)?;
         }
-        // A device may still be at work: its sums wait for it.
+        // The device may still be busy: reading its sums waits for it.
         device.take_sums(&mut joint.sums)?;
         Ok(started.elapsed() / n_in_block as u32)
     };
-    block(2 * MOST_STEPS)?;
-    let one = block(MOST_STEPS)?.max(Duration::from_nanos(1));
-    let n_in_block = (BLOCK.as_nanos().div_ceil(one.as_nanos()) as usize).next_multiple_of(MOST_STEPS);
+    block(2 * MAX_STEPS)?;
+    let one = block(MAX_STEPS)?.max(Duration::from_nanos(1));
+    let n_in_block = (BLOCK.as_nanos().div_ceil(one.as_nanos()) as usize).next_multiple_of(MAX_STEPS);
     while times.len() < 3 || started.elapsed() < limit {
         times.push(1e3 * block(n_in_block)?.as_secs_f64());
     }
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     let rows = (shape.batch * shape.restarts) as f64;
-    // A multiply and an add for each weight and row: forward, and twice backward.
+    // One multiply and one add per weight and row in the forward pass, twice that in the backward pass.
     let weights: usize = run
         .architecture
         .layout

@@ -1,4 +1,4 @@
-//! `pervade completions`: what makes the Tab key work.
+//! `pervade completions`: shell completions.
 
 use clap::Args;
 use clap_complete::Shell;

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::{Assignments, Dataset, ImageShape, Labels, OutputFormat, ReadOptions, Table, read_bytes};
+use pervade::data::{
+    Dataset, ImageShape, Labels, OutputAssignments, OutputFormat, ReadOptions, Table, read_bytes,
+};
 use pervade::metrics::Contingency;
 use pervade::{Error, Fit, Result, on_device};
 use pervade_plots::principal_plane;
@@ -26,17 +28,17 @@ use crate::{Outcome, interrupt, words};
 
 The digits: UCI Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, CC BY 4.0.")]
 pub(crate) struct DemoArgs {
-    /// Folder for the model, the clusters and the pictures
+    /// Folder for the model, the clusters and the images
     #[arg(long, short, value_name = "DIR", default_value = "pervade-demo")]
     out: PathBuf,
-    /// The seed of every random number
+    /// Seed of all random numbers
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
 
 static DIGITS: &[u8] = include_bytes!("../../assets/digits.csv.gz");
 const SHAPE: ImageShape = ImageShape { height: 8, width: 8, channels: 1 };
-/// Pictures of a cluster on either side of `clusters.png`.
+/// Images per cluster on either side of `clusters.png`.
 const SHOWN: usize = 10;
 
 /// Runs it.
@@ -52,7 +54,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         .claim(console)?;
     let (data, labels) = digits()?;
     console.say(&format!(
-        "{} handwritten digits of 8 x 8 pixels; their labels stay in the drawer until the end",
+        "{} handwritten digits of 8 x 8 pixels; their labels are not used until the end",
         words::count(data.n_rows())
     ));
     let _polled = interrupt::poll();
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
     let clusters = &fit.assignments[fit.chosen];
-    Assignments { clusters, probability: None, probabilities: None }
+    OutputAssignments { clusters, probability: None, probabilities: None }
         .write(&args.out.join("assignments.csv"))?;
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
@@ -89,7 +91,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     Ok(Outcome::Done)
 }
 
-/// The recipe with networks that suit 64 columns; the best of three starts, chosen without labels.
+/// The recipe with networks that suit 64 columns; the best of three restarts, chosen without labels.
 fn settings(seed: u64) -> Settings {
     let recipe = Settings::recipe(Recipe::Robust, Clusters::Fixed(10));
     recipe.with(|s| {
@@ -99,14 +101,14 @@ fn settings(seed: u64) -> Settings {
     })
 }
 
-/// The digits that the program carries with it, 8 x 8 pixels from 0 to 16 each, and their labels.
+/// The embedded digits, 8 x 8 pixels from 0 to 16, and their labels.
 pub fn digits() -> Result<(Dataset<'static>, Labels)> {
     let table = read_bytes(DIGITS, "csv", &ReadOptions::with_labels("column:last")?)?;
     let labels = table.labels.ok_or_else(|| Error::data("embedded digits", "the labels are missing"))?;
     Ok((table.data.with_image(SHAPE), labels))
 }
 
-/// A line for each cluster: real rows on the left, generated ones on the right.
+/// One line per cluster: real rows on the left, generated ones on the right.
 fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, path: &Path) -> Result<()> {
     let (clusters, d) = (&fit.assignments[fit.chosen], data.n_columns());
     let mut lines = Vec::new();
@@ -118,7 +120,7 @@ fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, pa
             let start = real.len() - d;
             data.row_into(row, &mut real[start..]);
         }
-        // A small cluster must not pull its new rows to the left.
+        // The new rows of a small cluster stay in their columns.
         real.resize(SHOWN * d, 0.0);
         lines.push((Some(cluster), vec![real, fit.model.generate(device, Some(cluster), SHOWN, seed)?.rows]));
     }
@@ -127,7 +129,7 @@ fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, pa
     picture::grid(SHAPE, &lines, tone).write(path)
 }
 
-/// The latent means on their two principal axes, a colour a cluster.
+/// The latent means on their two principal axes, one colour per cluster.
 fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -> Result<()> {
     const SIDE: usize = 640;
     const MARGIN: f64 = 24.0;
@@ -139,12 +141,12 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
     let reach = (1.3 * reaches[(reaches.len() - 1) * 99 / 100])
         .min(reaches[reaches.len() - 1])
         .max(f64::MIN_POSITIVE);
-    let place = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
+    let pixel = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
     let mut canvas = Canvas::new(SIDE, SIDE);
-    // Larger dots for the heart, so that a cluster reads as a shape rather than as dust.
+    // Larger dots for dense regions, so that a cluster appears as a shape rather than as dust.
     let offsets = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (0, 0), (0, 2), (2, 0), (2, 2)];
     for (point, &cluster) in points.iter().zip(clusters) {
-        let (x, y) = (place(point[0]) as usize, place(-point[1]) as usize);
+        let (x, y) = (pixel(point[0]) as usize, pixel(-point[1]) as usize);
         let colour = COLOURS[cluster as usize % COLOURS.len()];
         offsets
             .iter()
@@ -153,7 +155,7 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
     canvas.write(path)
 }
 
-/// What happened, for someone who sees it for the first time.
+/// An explanation for first-time users.
 fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: Duration) -> Result<String> {
     let about = fit.model.metadata();
     let table = Contingency::new(&fit.assignments[fit.chosen], labels.ids())?;
@@ -174,8 +176,8 @@ fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: D
         "\nIt never saw a label, and {} of the digits are in the right group after {} on this machine\n\
          (NMI {:.3}, ARI {:.3}).\n\n\
          Look at:\n  \
-         {folder}/clusters.png     a line a cluster: real digits left, digits it made up right\n  \
-         {folder}/latents.png      every digit as a point, a colour a cluster\n  \
+         {folder}/clusters.png     one line per cluster: real digits left, generated digits right\n  \
+         {folder}/latents.png      every digit as a point, one colour per cluster\n  \
          {folder}/assignments.csv  the cluster of every row\n  \
          {folder}/digits.pervade   the model: try `pervade inspect {folder}/digits.pervade`\n\n\
          Now your own table (.csv, .npy, .npz, .parquet, images, ...):\n  \

@@ -19,7 +19,7 @@ use crate::{Outcome, words};
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     both: ModelAndData,
-    /// Fail (exit 1) if the accuracy is below this share
+    /// Fail (exit 1) if the accuracy is below this fraction
     #[arg(long, value_name = "ACCURACY", value_parser = crate::settings::finite)]
     at_least: Option<f64>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common, console: &Console) -> Re
             .with_hint("a file, `column:NAME`, `column:last`, or an array of the data file such as `y`"));
     }
     if let Some(least) = args.at_least.filter(|least| !(0.0..=1.0).contains(least)) {
-        return Err(Error::setting("at-least", least, "must be a share between 0 and 1"));
+        return Err(Error::setting("at-least", least, "must be a fraction between 0 and 1"));
     }
     let _claim = args.both.files(common).claim(console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
@@ -66,7 +66,7 @@ fn described(scores: &LabelScores, confusion: &Contingency, labels: &Labels, n_c
     })
 }
 
-/// The table in columns as wide as they need to be; each label's own cluster on the diagonal.
+/// The table with aligned columns; each label's matched cluster is on the diagonal.
 fn page(scores: &LabelScores, confusion: &Contingency, labels: &Labels) -> String {
     const WIDEST_NAME: usize = 24;
     let names: Vec<String> =

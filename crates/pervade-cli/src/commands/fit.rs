@@ -1,4 +1,4 @@
-//! `pervade fit`: rows in, a model out.
+//! `pervade fit`: trains a model on rows.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) struct FitArgs {
     data: PathBuf,
     #[command(flatten)]
     read: ReadArgs,
-    /// Where the model goes [default: DATA's name with .pervade, in the current folder]
+    /// Model file to write [default: DATA's name with .pervade, in the current folder]
     #[arg(long, short, value_name = "MODEL")]
     out: Option<PathBuf>,
     /// Folder of the checkpoint, or `none`; it is removed when the model is written [default: MODEL.checkpoint]
@@ -39,13 +39,13 @@ pub(crate) struct FitArgs {
     /// Continue from the checkpoint that an interrupted run left
     #[arg(long)]
     resume: bool,
-    /// Least seconds between checkpoints; 0 saves after every epoch
+    /// Minimum number of seconds between checkpoints; 0 saves after every epoch
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = settings::finite)]
     checkpoint_seconds: f64,
-    /// Write every event as a line of JSON
+    /// Write every event as a line of JSON to this file
     #[arg(long, value_name = "FILE.jsonl")]
     log: Option<PathBuf>,
-    /// Write the full record of the run: settings, timings, scores, every epoch
+    /// Write the full record of the run to this file: settings, timings, scores, every epoch
     #[arg(long, value_name = "FILE.json")]
     record: Option<PathBuf>,
     /// Settings from a file; flags override it
@@ -66,15 +66,15 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let device = common.open_device(console)?;
     let table = args.read.read(&args.data, console)?;
     let read = started.elapsed();
-    console.say(&told(&table.data, &args.data, &out, args.out.is_none()));
+    console.say(&data_summary(&table.data, &args.data, &out, args.out.is_none()));
     let checked = settings.check(&table.data)?;
-    checkpoints.iter().for_each(|place| tell_of_checkpoint(place, console));
+    checkpoints.iter().for_each(|checkpoints| announce_checkpoint(checkpoints, console));
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
     let polled = interrupt::poll();
     let fit = on_device!(&device, device => {
         pervade::fit(&table.data, &checked, device, &mut progress, checkpoints.as_ref())
     });
-    let fit = fit.inspect_err(|error| tell_what_is_left(error, checkpoints.as_ref(), console))?;
+    let fit = fit.inspect_err(|error| announce_kept_checkpoint(error, checkpoints.as_ref(), console))?;
     interrupt::wait_for_writing();
     save(&fit, &out, progress.is_saved(), checkpoints.as_ref())?;
     drop(polled);
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
-    // Before the result: what fails here must not come after it.
+    // Before the result, so that no failure follows it.
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
     }
@@ -91,15 +91,15 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
 }
 
 /// Writes the model, then removes the checkpoint. If the model cannot be written, the checkpoint has the finished fit;
-/// if that could not be written either, the model goes to the system's folder for temporary files.
+/// if that could not be written either, the model goes to the system's temporary folder.
 fn save(fit: &Fit, out: &Path, is_saved: bool, checkpoints: Option<&Checkpoints>) -> Result<()> {
-    let checkpoint = checkpoints.filter(|place| place.exists());
+    let checkpoint = checkpoints.filter(|checkpoints| checkpoints.exists());
     let Err(error) = fit.model.save(out) else {
-        checkpoints.iter().for_each(|place| place.remove());
+        checkpoints.iter().for_each(|checkpoints| checkpoints.remove());
         return Ok(());
     };
-    if let Some(place) = checkpoint.filter(|_| is_saved) {
-        let folder = place.folder.display();
+    if let Some(checkpoints) = checkpoint.filter(|_| is_saved) {
+        let folder = checkpoints.folder.display();
         return Err(error.with_hint(format!(
             "nothing is lost: the same command with `--resume --checkpoint {folder} --out ELSEWHERE` writes the \
              model without training again"
@@ -118,10 +118,10 @@ fn save(fit: &Fit, out: &Path, is_saved: bool, checkpoints: Option<&Checkpoints>
     })
 }
 
-/// Says what a checkpoint that is there already means for the run.
-fn tell_of_checkpoint(place: &Checkpoints, console: &Console) {
-    let folder = place.folder.display();
-    match (place.resume, place.exists()) {
+/// Prints what an existing checkpoint means for the run.
+fn announce_checkpoint(checkpoints: &Checkpoints, console: &Console) {
+    let folder = checkpoints.folder.display();
+    match (checkpoints.resume, checkpoints.exists()) {
         (true, true) => {
             interrupt::set_resumable();
             console.say(&format!("resuming from {folder}"));
@@ -134,21 +134,22 @@ fn tell_of_checkpoint(place: &Checkpoints, console: &Console) {
     }
 }
 
-/// After an error: the checkpoint stays, and can be used again once the cause is mended.
-fn tell_what_is_left(error: &Error, checkpoints: Option<&Checkpoints>, console: &Console) {
-    // An interruption says so itself.
+/// After an error, prints that the checkpoint can be used again once the cause is fixed.
+fn announce_kept_checkpoint(error: &Error, checkpoints: Option<&Checkpoints>, console: &Console) {
+    // An interruption has its own message.
     let interrupted = matches!(error, Error::Interrupted { .. });
-    if let Some(place) = checkpoints.filter(|place| place.exists() && !interrupted && interrupt::resumable())
+    if let Some(checkpoints) =
+        checkpoints.filter(|checkpoints| checkpoints.exists() && !interrupted && interrupt::resumable())
     {
         console.say(&format!(
             "note: the checkpoint in {} is kept; `--resume` continues from it",
-            place.folder.display()
+            checkpoints.folder.display()
         ));
     }
 }
 
-/// What was read and where the result will go.
-fn told(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String {
+/// A summary of the data and of where the model will be written.
+fn data_summary(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String {
     let rows = crate::words::counted(data.n_rows(), "row");
     let columns = crate::words::counted(data.n_columns(), "column");
     let goes = if out_is_default { format!("; the model will be {}", out.display()) } else { String::new() };
@@ -156,7 +157,7 @@ fn told(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String
 }
 
 impl FitArgs {
-    /// Every file of the command.
+    /// All files of the command.
     fn files(&self, out: &Path, checkpoints: Option<&Checkpoints>, common: &Common) -> Files {
         let checkpoint = checkpoints.map(Checkpoints::path);
         Files::new(common.force)
@@ -169,7 +170,7 @@ impl FitArgs {
             .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint)
     }
 
-    /// The folder asked for, or one beside the model where that is a plain file.
+    /// The requested folder, or one next to the model if that is a regular file.
     fn checkpoints(&self, out: &Path) -> Result<Option<Checkpoints>> {
         let folder = match &self.checkpoint {
             Some(folder) if folder.as_os_str() == "none" && self.resume => {
@@ -199,7 +200,7 @@ impl FitArgs {
     }
 }
 
-/// The record of the run, free of machine paths.
+/// The record of the run, without paths of the machine.
 fn write_record(
     path: &Path,
     data: &Path,
@@ -227,7 +228,7 @@ fn write_record(
     outputs::json(&record, path)
 }
 
-/// A fit without files around it, for `demo` and `doctor`.
+/// A fit without files, for `demo` and `doctor`.
 pub(crate) fn fit_table<D: Device>(
     table: &Table,
     settings: pervade::config::Settings,

@@ -1,10 +1,10 @@
-//! `pervade generate`: new rows of any chosen cluster.
+//! `pervade generate`: new rows of any cluster.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pervade::compute::Device;
-use pervade::data::{Assignments, OutputFormat, Rows};
+use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
 use pervade::memory::{self, Need};
 use pervade::model::Vade;
 use pervade::{Error, Result, on_device};
@@ -29,19 +29,19 @@ pub(crate) struct GenerateArgs {
     /// Only this cluster, counted from 0 [default: all]
     #[arg(long, short, value_name = "c")]
     cluster: Option<usize>,
-    /// How many rows; in a .png, pictures of each cluster [default: 10]
+    /// Number of rows; in a .png, images of each cluster [default: 10]
     #[arg(long, short = 'n', value_name = "n", default_value_t = 10, hide_default_value = true)]
     count: usize,
-    /// The seed: the same seed gives the same rows
+    /// Seed of the random numbers: the same seed gives the same rows
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// A .csv, .npy, .parquet or, where the data are images, .png file [default: CSV on stdout]
+    /// A .csv, .npy, .parquet or, if the data are images, .png file [default: CSV on stdout]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Values that are generated at the most: 4 GiB of memory.
-const MOST_VALUES: usize = 1 << 30;
+/// Maximum number of generated values: 4 GiB of memory.
+const MAX_VALUES: usize = 1 << 30;
 
 /// Runs it.
 pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Result<Outcome> {
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     let model = super::load(&args.model, console)?;
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
     let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
-    if args.count == 0 || values.is_none_or(|n| n > MOST_VALUES) {
-        let most = MOST_VALUES / model.n_columns() / lines;
+    if args.count == 0 || values.is_none_or(|n| n > MAX_VALUES) {
+        let most = MAX_VALUES / model.n_columns() / lines;
         return Err(Error::setting("count", args.count, format!("must be between 1 and {most}")));
     }
     if picture.is_some() {
@@ -84,7 +84,7 @@ fn is_png(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
 }
 
-/// Refuses pictures that do not fit into memory, before any is generated.
+/// Returns an error if the images do not fit into memory, before any is generated.
 fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()> {
     let Some(shape) = model.image() else { return Ok(()) };
     let rows = memory::product(&[args.count, model.n_columns(), lines, size_of::<f32>()]);
@@ -94,27 +94,33 @@ fn require_picture(args: &GenerateArgs, model: &Vade, lines: usize) -> Result<()
     memory::require(&what, &need, "lower `--count`, or write a .npy file")
 }
 
-/// The cluster of each new row, and all rows where they are not in a picture.
-type Made = (Vec<u32>, Vec<f32>);
+/// The cluster of each new row, and all rows if they are not drawn.
+type GeneratedRows = (Vec<u32>, Vec<f32>);
 
-/// A table of new rows; `.npy` holds the rows alone, the others also the cluster of each.
-fn write<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, console: &Console) -> Result<Made> {
+/// Writes a table of new rows; `.npy` holds only the rows, the others also the cluster of each.
+fn write<D: Device>(
+    args: &GenerateArgs,
+    model: &Vade,
+    device: &D,
+    console: &Console,
+) -> Result<GeneratedRows> {
     let made = model.generate(device, args.cluster, args.count, args.seed)?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
-    let rows = Rows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
+    let rows = OutputRows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
     match &args.out {
         Some(out) if OutputFormat::of(out)? == OutputFormat::Npy => rows.write(out)?,
         out => {
-            let both = Assignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
+            let both =
+                OutputAssignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
             outputs::assignments(both, out.as_deref(), console)?;
         }
     }
     Ok((made.clusters, made.rows))
 }
 
-/// A line of pictures for each cluster, or for the one that was asked for.
-fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<Made> {
+/// Draws one line of images per cluster, or only the requested one.
+fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) -> Result<GeneratedRows> {
     let Some(shape) = model.image() else {
         return Err(Error::setting("out", out.display(), "but the model's data are not images")
             .with_hint("write a .csv, .npy or .parquet file, or fit with `--image HEIGHTxWIDTH`"));

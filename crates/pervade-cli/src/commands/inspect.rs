@@ -1,4 +1,4 @@
-//! `pervade inspect`: what a model is, how it was made, how it went.
+//! `pervade inspect`: a model's architecture, settings and history.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,13 @@ use clap::Args;
 use pervade::Result;
 use pervade::model::Metadata;
 use pervade::record::RestartRecord;
-use serde_json::Value;
 
 use crate::console::Console;
 use crate::report::{decided, found, occupancy_bars, quality, start};
 use crate::settings::short;
 use crate::{Outcome, words};
 
-/// Show what a model is, how it was made and how it went
+/// Show a model's architecture, settings and history
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade inspect digits.pervade")]
@@ -30,7 +29,7 @@ pub(crate) fn run(args: &InspectArgs, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The readable page.
+/// The page of text.
 fn page(about: &Metadata) -> String {
     let image =
         about.image.map_or(String::new(), |i| format!(", pictures of {} x {} pixels", i.height, i.width));
@@ -66,15 +65,14 @@ fn page(about: &Metadata) -> String {
     text
 }
 
-/// Every setting as a key and its value.
+/// All settings as keys and values.
 fn settings(about: &Metadata) -> String {
-    let Ok(Value::Object(values)) = serde_json::to_value(&about.settings) else { return String::new() };
     let lines: Vec<String> =
-        values.iter().map(|(key, value)| format!("  {key:24} {}", short(value))).collect();
+        about.settings.to_keys().iter().map(|(key, value)| format!("  {key:24} {}", short(value))).collect();
     lines.join("\n")
 }
 
-/// First and last loss, first and last ELBO with its terms, and every state that was scored.
+/// First and last loss, first and last ELBO with its terms, and every scored state.
 fn history(record: &RestartRecord) -> String {
     let mut text = String::new();
     if let (Some(first), Some(last)) = (record.pretrain.first(), record.pretrain.last()) {
@@ -84,7 +82,7 @@ fn history(record: &RestartRecord) -> String {
     if let (Some(first), Some(last)) = (record.joint.first(), record.joint.last()) {
         let terms = &last.terms;
         text.push_str(&format!(
-            "Joint training: {}, elbo {:.3} to {:.3} nats a row\n  \
+            "Joint training: {}, elbo {:.3} to {:.3} nats per row\n  \
              (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}).\n",
             words::counted(record.joint.len(), "epoch"),
             first.elbo,
@@ -96,8 +94,8 @@ fn history(record: &RestartRecord) -> String {
         ));
     }
     text.push_str("\n  epoch  modularity  silhouette  live clusters\n");
-    for (place, state) in record.states.iter().enumerate() {
-        let kept = if place == record.kept { "  <- kept" } else { "" };
+    for (index, state) in record.states.iter().enumerate() {
+        let kept = if index == record.kept { "  <- kept" } else { "" };
         text.push_str(&format!(
             "  {:>5}  {:>10.4}  {:>10.4}  {:>6} of {}{kept}\n",
             state.epoch, state.modularity, state.silhouette, state.live_clusters, state.clusters

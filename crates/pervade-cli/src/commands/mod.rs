@@ -1,4 +1,4 @@
-//! One file a command.
+//! One module per command.
 
 pub(crate) mod assign;
 pub(crate) mod bench;
@@ -46,12 +46,12 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
     }
 }
 
-/// Opens the device, the model and the data, in the order of what fails fastest.
+/// Opens the device, the model and the data, those that fail fastest first.
 fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
     let device = common.open_device(console)?;
     let model = load(&both.model, console)?;
     let mut table = both.read.read(&both.data, console)?;
-    // The model would match them itself; here it is told, and other columns are refused before any work.
+    // The model would match them itself; doing it here prints a note, and rejects other columns before any work.
     let reordered = match model.matched(&table.data)? {
         Matched::AsGiven(_) => None,
         Matched::Reordered(data) => Some(data),
@@ -63,7 +63,7 @@ fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyD
     Ok((device, model, table))
 }
 
-/// Opens a model and tells what there is to know about its file.
+/// Opens a model and prints remarks about its file.
 fn load(path: &Path, console: &Console) -> Result<Vade> {
     let model = Vade::load(path)?;
     model.remarks().iter().for_each(|remark| console.say(&format!("note: {remark}")));

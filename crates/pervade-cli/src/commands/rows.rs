@@ -1,9 +1,9 @@
-//! `pervade embed`, `reconstruct` and `score`: one row of numbers for every row of the data.
+//! `pervade embed`, `reconstruct` and `score`: one row of numbers per row of the data.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::data::{OutputFormat, Rows};
+use pervade::data::{OutputFormat, OutputRows};
 use pervade::{Result, on_device};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::files::{Claim, Kind};
 use crate::json::Object;
 use crate::{Outcome, outputs, words};
 
-/// Map every row to its latent mean, a small vector that distances and plots work well on
+/// Map every row to its latent mean, a short vector suited to distances and plots
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade embed digits.pervade digits.csv.gz --labels column:last --out latents.npy")]
@@ -24,7 +24,7 @@ pub(crate) struct EmbedArgs {
     to: OutArgs,
 }
 
-/// Rebuild every row from its latent mean, in the units of the data
+/// Reconstruct every row from its latent mean, in the units of the data
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade reconstruct digits.pervade digits.csv.gz --labels column:last --out rebuilt.npy")]
@@ -35,7 +35,7 @@ pub(crate) struct ReconstructArgs {
     to: OutArgs,
 }
 
-/// Score every row by its ELBO, in nats: low for rows unlike those seen in fitting
+/// Score every row by its ELBO, in nats: low for rows unlike those of the fit
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade score digits.pervade new.csv --out scores.csv")]
@@ -46,7 +46,7 @@ pub(crate) struct ScoreArgs {
     to: OutArgs,
 }
 
-/// Where the rows go.
+/// Where the rows are written.
 #[derive(Args)]
 pub(super) struct OutArgs {
     /// A .csv, .npy or .parquet file [default: CSV on stdout]
@@ -68,7 +68,7 @@ pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Res
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.embed(device, &table.data)?);
     let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
-    let rows = Rows { values: &values, n_columns: names.len(), names: Some(&names) };
+    let rows = OutputRows { values: &values, n_columns: names.len(), names: Some(&names) };
     deliver("latents", rows, args.to.out.as_deref(), console)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
     let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
     let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
-    let rows = Rows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
+    let rows = OutputRows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
     deliver("reconstructions", rows, args.to.out.as_deref(), console)
 }
 
@@ -90,14 +90,14 @@ pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Res
         .map(|x| x as f32)
         .collect();
     let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
-    console.say(&format!("mean elbo {mean:.4} nats a row"));
+    console.say(&format!("mean elbo {mean:.4} nats per row"));
     let names = ["elbo".to_string()];
-    let rows = Rows { values: &values, n_columns: 1, names: Some(&names) };
+    let rows = OutputRows { values: &values, n_columns: 1, names: Some(&names) };
     deliver("scores", rows, args.to.out.as_deref(), console)
 }
 
 /// Writes the rows and reports what was written.
-fn deliver(what: &str, rows: Rows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
+fn deliver(what: &str, rows: OutputRows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
     outputs::rows(rows, out, console)?;
     let n = rows.values.len() / rows.n_columns.max(1);
     console.say(&format!(

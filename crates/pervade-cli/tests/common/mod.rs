@@ -1,5 +1,5 @@
-//! The real binary in a folder of its own.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+//! Runs the real binary in a temporary folder.
+#![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Settings that train in a moment.
 pub(crate) const TINY: [&str; 6] = ["--hidden", "32,64", "--epochs", "2", "--pretrain-epochs", "3"];
 
-/// Settings that train a tiny network on the CPU at once.
+/// Settings that train a tiny network on the CPU almost instantly.
 pub(crate) const QUICK: [&str; 10] =
     ["--hidden", "8", "--latents", "2", "--pretrain-epochs", "1", "--epochs", "1", "--device", "cpu"];
 
@@ -28,12 +28,12 @@ pub(crate) fn digits() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/digits.csv.gz")
 }
 
-/// A file of the readers' tests.
+/// A file from the tests of the readers.
 pub(crate) fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/readers").join(name)
 }
 
-/// What a run left.
+/// The output of a run.
 pub(crate) struct Ran {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -47,7 +47,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// The same run, which must have succeeded.
+    /// The run itself, which must have succeeded.
     pub(crate) fn done(self) -> Self {
         assert_eq!(self.status, 0, "{}", self.stderr);
         self
@@ -55,11 +55,11 @@ impl Ran {
 }
 
 /// A temporary folder in which the command runs.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -77,7 +77,7 @@ impl Place {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// Names of everything in the folder.
+    /// Names of all files in the folder.
     pub(crate) fn files(&self) -> Vec<String> {
         let name =
             |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
@@ -92,7 +92,7 @@ impl Place {
         command
     }
 
-    /// Runs the command to its end.
+    /// Runs the command and waits for it.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         finish(self.command(args))
     }
@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for it.
 pub(crate) fn finish(mut command: Command) -> Ran {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -5,10 +5,6 @@ use super::inputs::*;
 use super::{Case, EveryOperation, Tolerance};
 use crate::{DECODER_LOG_VARIANCE_LIMIT, Likelihood, Result};
 
-/// The likelihoods that are checked.
-const FAMILIES: [Likelihood; 3] =
-    [Likelihood::Bernoulli, Likelihood::Gaussian, Likelihood::GaussianFixed { variance: 0.7 }];
-
 /// log p(x|z) of one column and its derivatives, from the decoder's outputs for it: the definition of every likelihood.
 ///
 /// Outputs are those of [`Likelihood::n_outputs`] for one column.
@@ -52,7 +48,7 @@ type Shape = [usize; 3];
 
 pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     let mut cases = Vec::new();
-    for family in FAMILIES {
+    for family in Likelihood::EXAMPLES {
         // 19 columns: more than one group of lanes, and a rest.
         for (shape, limit, tolerance, step) in [
             ([4, 19, 2], 2.0, 1e-6, Some(CURVED)),

@@ -6,7 +6,8 @@ use super::likelihood::log_density_of_row;
 use super::{Case, EveryOperation, Tolerance};
 use crate::{Likelihood, PosteriorMixture, Result};
 
-const SPREAD: f32 = 0.5;
+/// The means of the prior's components go from minus this to this.
+const MAX_MEAN: f32 = 0.5;
 const VALUE: Tolerance = Tolerance::Fixed(2e-6);
 const GRADIENT: Tolerance = Tolerance::Fixed(1e-5);
 
@@ -103,7 +104,7 @@ fn terms_of_row([_, b, k, j]: Shape, i: usize, at: &[Vec<f64>], noise: &[f64]) -
     let (mut total, mut density) = (0.0, 0.0);
     for m in 0..k {
         let component = restart * k * b + m * b + row;
-        let prior_mean = f64::from(SPREAD) * (2.0 * m as f64 / (k - 1) as f64 - 1.0);
+        let prior_mean = f64::from(MAX_MEAN) * (2.0 * m as f64 / (k - 1) as f64 - 1.0);
         let (mut log_prior, mut log_density) = (0.0, 0.0);
         for c in 0..j {
             let (mean, l) = (at[0][component * 2 * j + c], at[0][component * 2 * j + j + c]);
@@ -136,7 +137,7 @@ fn run<D: EveryOperation>(device: &D, shape: Shape, at: &[Vec<f32>]) -> Result<(
     let (mut d_shares, mut d_drawn) = (occupied(device, [r, b, k])?, occupied(device, [r, b, k])?);
     let mut sums = device.sums(r, k * b)?;
     let posterior = PosteriorMixture { head: &head, z: &z, shares: &shares, drawn: &drawn };
-    device.posterior_mixture(SPREAD, posterior, &mut d_head, &mut d_shares, &mut d_drawn, &mut sums)?;
+    device.posterior_mixture(MAX_MEAN, posterior, &mut d_head, &mut d_shares, &mut d_drawn, &mut sums)?;
     let total = device.take_sums(&mut sums)?.iter().map(|terms| terms.elbo()).sum();
     let gradients =
         vec![download(device, &d_head)?, download(device, &d_shares)?, download(device, &d_drawn)?];

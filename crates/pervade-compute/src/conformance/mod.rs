@@ -42,18 +42,15 @@ mod updates;
 pub use case::{Case, Check, Tolerance};
 pub use inputs::numbers;
 
-use crate::{BatchNorm, Codes, Convolution, Device, MixturePosterior, SoftClusters, StickBreaking};
+use crate::{BatchNorm, Codes, Device, MixturePosterior, SoftClusters, StickBreaking};
 
 /// A device with every family of operations: those of VaDE, and those that only the methods it is compared with use.
 pub trait EveryOperation:
-    Device + Convolution + BatchNorm + StickBreaking + MixturePosterior + SoftClusters + Codes
+    Device + BatchNorm + StickBreaking + MixturePosterior + SoftClusters + Codes
 {
 }
 
-impl<D: Device + Convolution + BatchNorm + StickBreaking + MixturePosterior + SoftClusters + Codes>
-    EveryOperation for D
-{
-}
+impl<D: Device + BatchNorm + StickBreaking + MixturePosterior + SoftClusters + Codes> EveryOperation for D {}
 
 /// All cases. Nothing is computed before a case is checked.
 pub fn cases<D: EveryOperation>() -> Vec<Case<D>> {

@@ -1,5 +1,5 @@
-//! Adam (Kingma and Ba, 2015): one pass over the flat buffers, or block by block as a layer's weight
-//! gradient is made.
+//! Adam (Kingma and Ba, 2015): one pass over the flat buffers, or block by block while a layer's weight
+//! gradient is computed.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,15 +11,15 @@ use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use crate::{AdamStep, Affine, BETA2, Params, inverse_root, step_size};
 
-/// Numbers per task: four streams of 64 KiB, so that a task's share fits the second-level cache.
+/// Parameters per task: four streams of 64 KiB, which fit into the second-level cache.
 const CHUNK: usize = 16 * 1024;
 
-/// The numbers of one step that are the same for every parameter.
+/// The coefficients of a step, the same for every parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
     /// Learning rate over the first moment's bias correction.
     step_size: f32,
-    /// Inverse root of the second moment's bias correction.
+    /// Inverse square root of the second moment's bias correction.
     inverse_root: f32,
     epsilon: f32,
     beta1: f32,
@@ -36,7 +36,7 @@ impl Rates {
     }
 }
 
-/// The weight and bias of one layer, all restarts.
+/// Updates the weight and bias of one layer, for all restarts.
 pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
     let rates = Rates::new(step, params.beta1);
     for restart in 0..params.restarts {
@@ -46,7 +46,7 @@ pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine,
     }
 }
 
-/// Updates numbers `range` of one restart.
+/// Updates the parameters `range` of one restart.
 pub(super) fn adam_range(
     isa: Isa,
     params: &mut Params<Vec<f32>>,
@@ -63,16 +63,16 @@ pub(super) fn adam_range(
     values.zip(gradients).zip(first.zip(second)).for_each(|((p, g), (m, v))| update(isa, rates, p, g, m, v));
 }
 
-/// Rows and columns of a weight gradient that a task makes and uses up: 64 KiB, which stay in the
-/// second-level cache with the parameters and moments that they meet there.
+/// Rows and columns of the block of a weight gradient that a task computes and applies: 64 KiB, which stay in the
+/// second-level cache together with their parameters and moments.
 const BLOCK: [usize; 2] = [64, 256];
 
 thread_local! {
-    /// The block of the gradient; grows once, then no step allocates.
+    /// The gradient's current block; allocated once per thread.
     static GRADIENT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A step of Adam with the gradient A B, which never goes to memory as a whole.
+/// A step of Adam with the gradient A B, which is never stored as a whole.
 pub(super) fn product_update(
     isa: Isa,
     a: View,
@@ -101,7 +101,7 @@ pub(super) fn product_update(
             product_alone(isa, a, b, gradient, used_next);
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
                 let first = row * n_columns + columns.start;
-                // SAFETY: blocks do not overlap, and each is this task's alone.
+                // SAFETY: blocks do not overlap, and each belongs to one task.
                 let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(first, columns.len()) });
                 update(isa, rates, p, g, m, v);
             }
@@ -109,14 +109,14 @@ pub(super) fn product_update(
     });
 }
 
-/// Where block `j` of `n_blocks` begins: at a whole number of the widest panels.
+/// The first column of block `j` of `n_blocks`: a multiple of the widest panel.
 fn cut(n_columns: usize, j: usize, n_blocks: usize) -> usize {
     const PANEL: usize = 32;
     (n_columns.div_ceil(PANEL) * j / n_blocks * PANEL).min(n_columns)
 }
 
 for_isa! {
-    /// m, v and p after one gradient g.
+    /// Updates m, v and p with the gradient g.
     fn update(rates: Rates, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
             *m = rates.beta1.mul_add(*m, (1.0 - rates.beta1) * g);

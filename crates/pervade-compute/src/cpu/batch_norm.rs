@@ -1,5 +1,5 @@
-//! Batch normalisation (Ioffe and Szegedy, 2015). Tasks are stripes of columns: each sums its own, over rows in order
-//! and in double precision.
+//! Batch normalisation (Ioffe and Szegedy, 2015). A task takes a stripe of columns and sums over rows in order, in
+//! double precision.
 
 use rayon::prelude::*;
 
@@ -8,46 +8,46 @@ use super::shared::Shared;
 use super::{Cpu, M};
 use crate::{AdamStep, BatchNorm, NORM_EPSILON, NORM_MOMENTUM, NORM_ROWS, NormSlots, Params, Result, Slot};
 
-/// Columns per task: one line of the cache.
+/// Columns per task: one cache line.
 const STRIPE: usize = 16;
 
 type Sums = [f64; STRIPE];
 
-/// A group of rows of one restart, and the columns of it that a task works on.
+/// A group of rows of one restart, restricted to the columns of one task.
 #[derive(Clone, Copy)]
 struct Part {
-    /// Where its first row lies.
+    /// The group's first row.
     first_row: usize,
     n_rows: usize,
     columns: usize,
     first: usize,
     width: usize,
-    /// Where its statistics lie.
+    /// Offset of the group's statistics.
     statistics: usize,
 }
 
 impl Part {
-    /// Where the columns of each row lie.
+    /// The offset of the part's columns in each row.
     fn rows(self) -> impl Iterator<Item = usize> {
         (self.first_row..self.first_row + self.n_rows).map(move |row| row * self.columns + self.first)
     }
 
-    /// Where the columns of statistic `which` lie.
+    /// The offset of the part's columns in statistic `which`.
     fn statistic(self, which: usize) -> usize {
         self.statistics + which * self.columns + self.first
     }
 
-    fn numbers(self, values: &[f32], at: usize) -> &[f32] {
+    fn columns_at(self, values: &[f32], at: usize) -> &[f32] {
         &values[at..at + self.width]
     }
 
-    /// The part's columns of a slice of the parameters.
+    /// The part's columns of a parameter slot.
     fn slot(self, values: &[f32], slot: Slot) -> &[f32] {
-        self.numbers(values, slot.offset + self.first)
+        self.columns_at(values, slot.offset + self.first)
     }
 }
 
-/// Calls `work(restart, part)` for every stripe of columns, its groups in order.
+/// Calls `work(restart, part)` for every stripe of columns in parallel, the groups of a stripe in order.
 fn for_each_part(x: &M, groups: usize, statistics_stride: usize, work: impl Fn(usize, Part) + Sync) {
     let (n_rows, columns) = (x.rows / groups, x.columns);
     let stripes = columns.div_ceil(STRIPE);
@@ -81,21 +81,21 @@ impl BatchNorm for Cpu {
         y: &mut M,
     ) -> Result<()> {
         let (groups, _) = layer.groups(x, statistics);
-        assert_eq!(x.data.len(), y.data.len(), "room for every number");
+        assert_eq!(x.data.len(), y.data.len(), "an output of the same size");
         let (stride, to, saved) =
             (statistics.stride(), Shared::new(&mut y.data), Shared::new(&mut statistics.data));
         for_each_part(x, groups, stride, |restart, part| {
             let (mut mean, mut square): (Sums, Sums) = ([0.0; STRIPE], [0.0; STRIPE]);
             let n = part.n_rows as f64;
             for at in part.rows() {
-                part.numbers(&x.data, at).iter().zip(&mut mean).for_each(|(&x, sum)| *sum += f64::from(x));
+                part.columns_at(&x.data, at).iter().zip(&mut mean).for_each(|(&x, sum)| *sum += f64::from(x));
             }
             mean.iter_mut().for_each(|sum| *sum /= n);
             for at in part.rows() {
-                let lines = part.numbers(&x.data, at).iter().zip(&mean).zip(&mut square);
+                let lines = part.columns_at(&x.data, at).iter().zip(&mean).zip(&mut square);
                 lines.for_each(|((&x, mean), sum)| *sum += (f64::from(x) - mean).powi(2));
             }
-            // SAFETY: these columns of this group are this task's alone, in both buffers, here and below.
+            // SAFETY: these columns of this group belong to this task alone, in both buffers, here and below.
             let [means, variances] =
                 [0, 1].map(|which| unsafe { saved.slice(part.statistic(which), part.width) });
             means.iter_mut().zip(&mean).for_each(|(to, &mean)| *to = mean as f32);
@@ -115,18 +115,18 @@ impl BatchNorm for Cpu {
         y: &mut M,
     ) -> Result<()> {
         assert_eq!(x.columns, layer.n_columns(), "columns");
-        assert_eq!(x.data.len(), y.data.len(), "room for every number");
+        assert_eq!(x.data.len(), y.data.len(), "an output of the same size");
         let to = Shared::new(&mut y.data);
         for_each_part(x, 1, 0, |restart, part| {
             let values = &params.values[restart * params.stride..];
             let running = [part.slot(values, layer.mean), part.slot(values, layer.variance)];
-            // SAFETY: these columns of these rows are this task's alone.
+            // SAFETY: these columns of these rows belong to this task alone.
             unsafe { normalise(part, values, layer, running, x, to) };
         });
         Ok(())
     }
 
-    // With u = (x - mean) / deviation and means over the group, dx = gain / deviation (dy - mean of dy - u mean of (u dy)).
+    // With u = (x - mean) / deviation, dx = gain / deviation (dy - mean of dy - u mean of (u dy)); means over the group.
     fn batch_norm_backward_input(
         &self,
         params: &Params<Vec<f32>>,
@@ -137,11 +137,11 @@ impl BatchNorm for Cpu {
         dx: &mut M,
     ) -> Result<()> {
         let (groups, _) = layer.groups(x, statistics);
-        assert!(x.data.len() == dy.data.len() && x.data.len() == dx.data.len(), "a gradient for each number");
+        assert!(x.data.len() == dy.data.len() && x.data.len() == dx.data.len(), "gradients of the same size");
         let (stride, to, saved) =
             (statistics.stride(), Shared::new(&mut dx.data), Shared::new(&mut statistics.data));
         for_each_part(x, groups, stride, |restart, part| {
-            // SAFETY: these columns of this group are this task's alone, in both buffers, here and below.
+            // SAFETY: these columns of this group belong to this task alone, in both buffers, here and below.
             let [means, variances, sums, products] =
                 [0, 1, 2, 3].map(|which| unsafe { saved.slice(part.statistic(which), part.width) });
             let inverses: [f32; STRIPE] = std::array::from_fn(|i| {
@@ -150,7 +150,7 @@ impl BatchNorm for Cpu {
             let unit = |at: usize, i: usize| (x.data[at + i] - means[i]) * inverses[i];
             let (mut sum, mut product): (Sums, Sums) = ([0.0; STRIPE], [0.0; STRIPE]);
             for at in part.rows() {
-                for (i, &dy) in part.numbers(&dy.data, at).iter().enumerate() {
+                for (i, &dy) in part.columns_at(&dy.data, at).iter().enumerate() {
                     sum[i] += f64::from(dy);
                     product[i] += f64::from(dy * unit(at, i));
                 }
@@ -162,7 +162,7 @@ impl BatchNorm for Cpu {
             for at in part.rows() {
                 // SAFETY: as above.
                 let dx = unsafe { to.slice(at, part.width) };
-                for (i, &dy) in part.numbers(&dy.data, at).iter().enumerate() {
+                for (i, &dy) in part.columns_at(&dy.data, at).iter().enumerate() {
                     let common = unit(at, i) * products[i] + sums[i];
                     dx[i] = gains[i] * inverses[i] * (dy - per_row * common);
                 }
@@ -210,7 +210,7 @@ impl BatchNorm for Cpu {
 /// y = gain (x - mean) / deviation + shift.
 ///
 /// # Safety
-/// No other task touches the part in `y` meanwhile.
+/// No other task accesses the part in `y` at the same time.
 unsafe fn normalise(
     part: Part,
     values: &[f32],
@@ -225,10 +225,10 @@ unsafe fn normalise(
         *scale = gains[i] * inverse_deviation(variances[i]);
     }
     for at in part.rows() {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: guaranteed by the caller.
         let y = unsafe { y.slice(at, part.width) };
-        for (i, (&x, y)) in part.numbers(&x.data, at).iter().zip(y).enumerate() {
-            // Not fused: this is compiled for any machine, where a fused operation is a call.
+        for (i, (&x, y)) in part.columns_at(&x.data, at).iter().zip(y).enumerate() {
+            // Not fused: this is compiled for the baseline target, where a fused multiply-add is a function call.
             *y = (x - means[i]) * scales[i] + shifts[i];
         }
     }

@@ -1,21 +1,21 @@
-//! The arithmetic of the mixture, a few rows at a time against all components.
+//! The E-step's arithmetic: a few rows at a time against all components.
 //!
 //! Components are the inner, contiguous index, so that every loop runs over whole vectors. Sums over
-//! components run in `LANES` lanes on every machine.
+//! components use `LANES` lanes on every machine.
 
 use std::ops::Range;
 
 use crate::components::{Components, LANES, Moments};
-use crate::wide::{Kernel, run_widest};
+use crate::wide::{VectorKernel, run_widest};
 
-/// Rows computed together: what is loaded of a component serves all of them.
+/// Rows computed together: they share the loads of a component.
 const BLOCK_ROWS: usize = 8;
-/// Rows whose sums are kept in registers at once.
+/// Rows whose sums are held in registers at once.
 const TILE_ROWS: usize = 4;
 
-/// A block of rows and what the components make of them.
+/// A block of rows with their log joints or responsibilities.
 pub struct Block {
-    /// Which rows.
+    /// The rows of the block.
     pub rows: Range<usize>,
     n_padded: usize,
     /// Latents relative to the centre, zero below the last row. `[BLOCK_ROWS, J]`
@@ -58,8 +58,8 @@ impl Block {
         self.values.chunks_exact_mut(self.n_padded).take(n_rows).map(move |row| &mut row[..n_components])
     }
 
-    /// Log joint to responsibilities; returns the log density of each row (the first
-    /// `rows.len()` entries count).
+    /// Turns the log joints into responsibilities; returns the log density of each row (the first
+    /// `rows.len()` entries).
     pub fn softmax(&mut self) -> [f64; BLOCK_ROWS] {
         run_widest(Softmax { block: self })
     }
@@ -89,7 +89,7 @@ struct LogJoint<'a> {
     block: &'a mut Block,
 }
 
-impl Kernel for LogJoint<'_> {
+impl VectorKernel for LogJoint<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -122,12 +122,12 @@ impl Kernel for LogJoint<'_> {
     }
 }
 
-/// Softmax of each row by log-sum-exp, in place; gives the log-sum-exp.
+/// Softmax of each row, in place; returns the log-sum-exp.
 struct Softmax<'a> {
     block: &'a mut Block,
 }
 
-impl Kernel for Softmax<'_> {
+impl VectorKernel for Softmax<'_> {
     type Output = [f64; BLOCK_ROWS];
 
     #[inline(always)]
@@ -168,7 +168,7 @@ struct AddMoments<'a> {
     block: &'a Block,
 }
 
-impl Kernel for AddMoments<'_> {
+impl VectorKernel for AddMoments<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -185,9 +185,9 @@ impl Kernel for AddMoments<'_> {
                 }
             }
             for j in 0..n_latent {
-                let first_place = lanes_mut(&mut moments.first, j * n_padded + m);
-                let second_place = lanes_mut(&mut moments.second, j * n_padded + m);
-                let (mut first, mut second) = (*first_place, *second_place);
+                let first_out = lanes_mut(&mut moments.first, j * n_padded + m);
+                let second_out = lanes_mut(&mut moments.second, j * n_padded + m);
+                let (mut first, mut second) = (*first_out, *second_out);
                 for row in 0..n_rows {
                     let gamma = lanes(&block.values, row * n_padded + m);
                     let z = block.latents[row * n_latent + j];
@@ -197,18 +197,18 @@ impl Kernel for AddMoments<'_> {
                         second[lane] += weighted * z;
                     }
                 }
-                (*first_place, *second_place) = (first, second);
+                (*first_out, *second_out) = (first, second);
             }
         }
     }
 }
 
-/// Where the largest value stands; ties go to the first.
-pub fn highest(values: &[f64]) -> usize {
+/// The index of the largest value; ties go to the first.
+pub fn argmax(values: &[f64]) -> usize {
     let mut best = 0;
-    for place in 1..values.len() {
-        if values[place] > values[best] {
-            best = place;
+    for i in 1..values.len() {
+        if values[i] > values[best] {
+            best = i;
         }
     }
     best
@@ -224,7 +224,7 @@ fn lanes_mut(values: &mut [f64], start: usize) -> &mut [f64; LANES] {
     (&mut values[start..start + LANES]).try_into().expect("a slice of LANES")
 }
 
-/// Below this the exponential is taken as zero: it would be no normal number.
+/// Below this the exponential is flushed to zero: it would be subnormal.
 const EXP_UNDERFLOW: f64 = -708.0;
 
 /// e^x for x <= 0, without a branch or a call, so that it runs in vector lanes.
@@ -269,7 +269,7 @@ pub(super) fn exp_nonpositive(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide::{Width, run_at, widths_here};
+    use crate::wide::{Width, run_at, supported_widths};
 
     #[test]
     fn exp_agrees_with_the_standard_library() {
@@ -306,7 +306,7 @@ mod tests {
             bits.extend(sums.map(|value| value.to_bits()));
             bits
         };
-        for width in widths_here() {
+        for width in supported_widths() {
             assert_eq!(at(width), at(Width::Portable), "{width:?}");
         }
     }

@@ -1,5 +1,4 @@
-//! Codes that are partly a choice of one of many: softmax over some columns, columns put side by side, and codes that are
-//! drawn and recovered (InfoGAN; Chen et al., 2016).
+//! Latent codes with a categorical part and a continuous part (InfoGAN; Chen et al., 2016).
 
 use std::ops::Range;
 
@@ -10,7 +9,7 @@ use super::math::{exp, ln};
 use super::{Cpu, CpuSums, M};
 use crate::{Codes, DECODER_LOG_VARIANCE_LIMIT, Draw, Result};
 
-/// The third counter of a row's choice: beyond that of any number.
+/// The random counter of a row's category: larger than that of any continuous column.
 const CHOICE: u32 = u32::MAX;
 
 impl Codes for Cpu {
@@ -56,14 +55,13 @@ impl Codes for Cpu {
         let (rows, columns) = (z.rows, z.columns);
         z.data.par_chunks_mut(columns).with_min_len(16).enumerate().for_each(|(index, z)| {
             let (key, row) = (draw.keys[index / rows], (index % rows) as u32);
-            let (choices, numbers) = z.split_at_mut(n_choices);
+            let (choices, continuous) = z.split_at_mut(n_choices);
             let choice = (u64::from(key.draw(draw.step, row, CHOICE)[0]) * n_choices as u64) >> 32;
             choices.iter_mut().enumerate().for_each(|(m, x)| *x = f32::from(u8::from(m as u64 == choice)));
-            for (quad, numbers) in numbers.chunks_mut(4).enumerate() {
+            for (quad, four) in continuous.chunks_mut(4).enumerate() {
                 let words = key.draw(draw.step, row, quad as u32);
-                // Whole multiples of 2^-23: no rounding anywhere.
-                numbers
-                    .iter_mut()
+                // Multiples of 2^-23: exact.
+                four.iter_mut()
                     .zip(words)
                     .for_each(|(x, w)| *x = (w >> 8) as f32 * (1.0 / 8_388_608.0) - 1.0);
             }
@@ -73,16 +71,16 @@ impl Codes for Cpu {
 
     fn code_likelihood(
         &self,
-        (n_choices, n_numbers): (usize, usize),
+        (n_choices, n_continuous): (usize, usize),
         weight: f32,
         codes: &M,
         output: &mut M,
         sums: &mut CpuSums,
     ) -> Result<()> {
         let (b, n_rows, width, columns) = (codes.rows, output.rows, output.columns, codes.columns);
-        assert!(b <= n_rows && n_choices + n_numbers <= columns, "codes for these outputs");
+        assert!(b <= n_rows && n_choices + n_continuous <= columns, "codes for these outputs");
         let head = width - n_choices;
-        assert!(head == n_numbers || head == 2 * n_numbers, "means, and log variances or none");
+        assert!(head == n_continuous || head == 2 * n_continuous, "means, and log variances or none");
         let scale = weight / n_rows as f32;
         let per_row = sums.rows(output.restarts * n_rows);
         output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(16).enumerate().for_each(
@@ -93,11 +91,12 @@ impl Codes for Cpu {
                     *row_sums = [0.0; 3];
                     return;
                 }
-                let code = &codes.data[(restart * b + row) * columns..][..n_choices + n_numbers];
-                let (choice, numbers) = code.split_at(n_choices);
+                let code = &codes.data[(restart * b + row) * columns..][..n_choices + n_continuous];
+                let (choice, continuous) = code.split_at(n_choices);
                 let (logits, head) = out.split_at_mut(n_choices);
-                let of_choice = choice_likelihood(scale, choice, logits);
-                *row_sums = [f64::from(of_choice), f64::from(number_likelihood(scale, numbers, head)), 0.0];
+                let categorical = categorical_likelihood(scale, choice, logits);
+                *row_sums =
+                    [f64::from(categorical), f64::from(gaussian_likelihood(scale, continuous, head)), 0.0];
             },
         );
         for (restart, total) in sums.totals.iter_mut().enumerate() {
@@ -109,8 +108,8 @@ impl Codes for Cpu {
     }
 }
 
-/// log softmax of the choice; gradient softmax - choice.
-fn choice_likelihood(scale: f32, choice: &[f32], logits: &mut [f32]) -> f32 {
+/// The log softmax at the choice; the logits become the gradient, softmax - choice.
+fn categorical_likelihood(scale: f32, choice: &[f32], logits: &mut [f32]) -> f32 {
     let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let total: f32 = logits.iter().map(|&o| exp(o - greatest)).sum();
     let (log_total, mut log_density) = (greatest + ln(total), 0.0);
@@ -121,12 +120,12 @@ fn choice_likelihood(scale: f32, choice: &[f32], logits: &mut [f32]) -> f32 {
     log_density
 }
 
-/// -1/2 (ln 2 pi + l + (c - m)^2 e^-l), l the second half of the head if it has one, else zero.
-fn number_likelihood(scale: f32, numbers: &[f32], head: &mut [f32]) -> f32 {
+/// -1/2 (ln 2 pi + l + (c - m)^2 e^-l), where l is the second half of the head if it has one, else zero.
+fn gaussian_likelihood(scale: f32, codes: &[f32], head: &mut [f32]) -> f32 {
     const LIMIT: f32 = DECODER_LOG_VARIANCE_LIMIT;
-    let (means, log_variances) = head.split_at_mut(numbers.len());
+    let (means, log_variances) = head.split_at_mut(codes.len());
     let mut log_density = 0.0;
-    for (i, (&c, m)) in numbers.iter().zip(means).enumerate() {
+    for (i, (&c, m)) in codes.iter().zip(means).enumerate() {
         let l = log_variances.get(i).map_or(0.0, |l| l.clamp(-LIMIT, LIMIT));
         let error = *m - c;
         let weighted = error * exp(-l);

@@ -1,11 +1,11 @@
-//! The logarithm of the gamma function and its derivatives in double precision, from additions, products, quotients
-//! and bit operations in a fixed order: the same bits on every machine, as in `math.rs`.
+//! The log-gamma function and its derivatives in double precision, from additions, products, quotients and bit
+//! operations in a fixed order: bit-identical on every machine, as in `math.rs`.
 
 use super::block::exp_nonpositive;
 
-/// Arguments are raised to this by the recurrence before the asymptotic series is used; the first term that the
-/// series leave out is then below 3e-14.
-const ENOUGH: f64 = 8.0;
+/// The recurrence raises arguments to this before the asymptotic series is used; the first omitted term of the series
+/// is then below 3e-14.
+const SERIES_START: f64 = 8.0;
 
 /// ln(x) for positive normal x.
 pub(super) fn ln(x: f64) -> f64 {
@@ -38,9 +38,9 @@ pub(super) fn exp(x: f64) -> f64 {
 
 /// ln Gamma(x) and psi(x) for positive x.
 pub(super) fn ln_gamma_and_digamma(x: f64) -> (f64, f64) {
-    // The product of the arguments passed, and its derivative: over each other the sum of their inverses.
+    // The product of the arguments so far and its derivative; their ratio is the sum of the inverses.
     let (mut x, mut product, mut slope) = (x, 1.0, 0.0);
-    while x < ENOUGH {
+    while x < SERIES_START {
         slope = slope * x + product;
         product *= x;
         x += 1.0;
@@ -63,7 +63,7 @@ pub(super) fn ln_gamma_and_digamma(x: f64) -> (f64, f64) {
 /// psi'(x) for positive x.
 pub(super) fn trigamma(x: f64) -> f64 {
     let (mut x, mut below) = (x, 0.0);
-    while x < ENOUGH {
+    while x < SERIES_START {
         below += 1.0 / (x * x);
         x += 1.0;
     }
@@ -84,10 +84,10 @@ fn polynomial<const N: usize>(x: f64, coefficients: &[f64; N]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The standard library and known values: Gamma(n) is a factorial, psi(1) = -Euler's constant,
-    /// psi(1/2) = psi(1) - 2 ln 2, psi'(1) = pi^2 / 6, psi'(1/2) = pi^2 / 2; and the recurrences between.
+    /// Against the standard library and known values: Gamma(n) is a factorial, psi(1) = -Euler's constant,
+    /// psi(1/2) = psi(1) - 2 ln 2, psi'(1) = pi^2 / 6, psi'(1/2) = pi^2 / 2; and the recurrences.
     #[test]
-    fn values_that_are_known() {
+    fn known_values_and_recurrences_hold() {
         const EULER: f64 = 0.577_215_664_901_532_9;
         let pi_squared = std::f64::consts::PI.powi(2);
         let close = |a: f64, b: f64, what: &str| {

@@ -1,4 +1,4 @@
-//! The sampled latent.
+//! Sampling of latents.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ use super::{Cpu, M};
 use crate::{Draw, LOG_VARIANCE_LIMIT, Latents, Result};
 
 impl Latents for Cpu {
-    // Sample l of row i is row l B + i.
+    // Sample l of row i is stored in row l B + i.
     fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
         let (b, j) = (head.rows, z.columns);
         let z_stride = z.stride();
@@ -70,7 +70,7 @@ pub(super) fn clamp_log_variance(x: f32) -> f32 {
     x.clamp(-LOG_VARIANCE_LIMIT, LOG_VARIANCE_LIMIT)
 }
 
-/// Whether a log variance is within its bounds, so that a gradient passes.
+/// Whether a log variance is within its bounds and therefore has a gradient.
 #[inline(always)]
 pub(super) fn inside(log_variance: f32) -> bool {
     log_variance.abs() < LOG_VARIANCE_LIMIT

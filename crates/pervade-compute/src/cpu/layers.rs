@@ -1,4 +1,4 @@
-//! Affine layers and their gradients, activations, dropout and Adam, all restarts.
+//! Affine layers and their gradients, activations, dropout and Adam, for all restarts.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use super::simd::for_isa;
 use super::{Cpu, M};
 use crate::{Activation, AdamStep, Affine, Draw, Layers, Params, Result};
 
-/// Numbers per task of an activation.
+/// Elements per task of an activation.
 const CHUNK: usize = 16 * 1024;
 
 impl Layers for Cpu {
@@ -52,7 +52,7 @@ impl Layers for Cpu {
             let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::new(step, params.beta1)));
             let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
             let d_bias = &mut d_bias[..layer.bias.columns];
-            // The sums are short work for one thread while another begins with the product.
+            // The sums take one thread little time while another begins the product.
             rayon::join(
                 || match rates {
                     Some(rates) => {
@@ -99,7 +99,7 @@ impl Layers for Cpu {
     }
 
     fn activate_backward(&self, activation: Activation, y: &M, dy: &mut M) -> Result<()> {
-        assert_eq!(y.data.len(), dy.data.len(), "a gradient for each number");
+        assert_eq!(y.data.len(), dy.data.len(), "a gradient for each element");
         if activation != Activation::Linear {
             let pieces = dy.data.par_chunks_mut(CHUNK).zip(y.data.par_chunks(CHUNK));
             pieces.for_each(|(dy, y)| activation::backward(self.isa, activation, y, dy));
@@ -129,16 +129,16 @@ impl Layers for Cpu {
     }
 }
 
-/// Each number is dropped with probability `rate`; the rest are scaled up.
+/// Zeroes each element with probability `rate` and scales up the others.
 fn drop_in_place(draw: Draw<'_>, rate: f32, x: &mut M) {
     let (columns, rows) = (x.columns, x.rows);
     let keep = 1.0 / (1.0 - rate);
     let threshold = (f64::from(rate) * 4_294_967_296.0) as u32;
-    x.data.par_chunks_mut(columns).with_min_len(8).enumerate().for_each(|(row, line)| {
+    x.data.par_chunks_mut(columns).with_min_len(8).enumerate().for_each(|(row, values)| {
         let key = draw.keys[row / rows];
-        for (quad, numbers) in line.chunks_mut(4).enumerate() {
+        for (quad, four) in values.chunks_mut(4).enumerate() {
             let words = key.draw(draw.step, (row % rows) as u32, quad as u32);
-            for (x, word) in numbers.iter_mut().zip(words) {
+            for (x, word) in four.iter_mut().zip(words) {
                 *x = if word < threshold { 0.0 } else { *x * keep };
             }
         }

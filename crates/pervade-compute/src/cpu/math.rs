@@ -1,8 +1,8 @@
-//! Elementary functions in single precision that the compiler can vectorise, and that give the same
-//! bits on every machine: only additions, fused multiply-adds and bit operations in a fixed order.
-//! The system's own `exp` and `ln` differ from one C library to the next.
+//! Elementary functions in single precision that the compiler can vectorise and that are bit-identical
+//! on every machine: only additions, fused multiply-adds and bit operations in a fixed order.
+//! The system's `exp` and `ln` differ between C libraries.
 
-/// exp(x), within 2 units in the last place; 0 below -87.3 and the largest finite power above 88.
+/// exp(x), within 2 ulp; 0 below -87.3 and the largest finite power above 88.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -24,7 +24,7 @@ pub fn exp(x: f32) -> f32 {
     if x < -87.3 { 0.0 } else { value * power }
 }
 
-/// ln(x) for positive normal x, within 2 units in the last place.
+/// ln(x) for positive normal x, within 2 ulp.
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
     let bits = x.to_bits() as i32;
@@ -56,10 +56,10 @@ pub fn softplus_and_logistic(x: f32) -> (f32, f32) {
     (x.max(0.0) + ln(1.0 + e), logistic)
 }
 
-/// Two independent standard normal numbers from two random words (Box and Muller).
+/// Two independent standard normal numbers from two random words (Box-Muller transform).
 #[inline(always)]
 pub fn normal_pair(a: u32, b: u32) -> [f32; 2] {
-    // (0, 1]: the logarithm of zero never happens.
+    // In (0, 1], so that the logarithm is finite.
     let u = ((a >> 8) as f32 + 1.0) * (1.0 / 16_777_216.0);
     let radius = (-2.0 * ln(u)).sqrt();
     let (sine, cosine) = sine_and_cosine_of_turn(b);
@@ -86,7 +86,7 @@ fn sine_and_cosine_of_turn(turn: u32) -> (f32, f32) {
     }
 }
 
-/// To the nearest whole number, for |x| below 2^22.
+/// Rounds to the nearest integer, for |x| below 2^22.
 #[inline(always)]
 fn round(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves no bits for a fraction
@@ -97,7 +97,7 @@ fn round(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// The standard library in double precision is the witness.
+    /// The reference is the standard library in double precision.
     #[test]
     fn functions_agree_with_double_precision() {
         for i in -8700..8800 {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_numbers_are_normal() {
+    fn normal_numbers_have_the_moments_of_a_normal_distribution() {
         use crate::random::Key;
         let key = Key::new(5, 6u32, 0);
         let mut draws = Vec::new();

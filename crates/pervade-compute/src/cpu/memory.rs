@@ -4,7 +4,7 @@ use super::pages;
 use super::simd::Isa;
 use crate::{Memory, Params, Recording, Result, Tick};
 
-/// The CPU with the best instructions it has.
+/// The CPU, with a choice of instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     pub(super) isa: Isa,
@@ -17,7 +17,7 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// The CPU, its instruction set detected.
+    /// The CPU with the best instruction set it supports.
     pub fn new() -> Self {
         Self { isa: Isa::detect() }
     }
@@ -33,7 +33,7 @@ impl Cpu {
     }
 }
 
-/// What the system calls the processor.
+/// The processor's name according to the operating system.
 fn processor_name() -> String {
     let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let named = |line: &str| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_string());
@@ -57,7 +57,7 @@ impl Memory for Cpu {
     }
 
     fn restarts_at_once(&self, _wanted: usize) -> usize {
-        // One model fills the cores; a second would only push its weights out of the cache.
+        // One model keeps all cores busy; a second would only evict its weights from the cache.
         1
     }
 
@@ -81,7 +81,7 @@ impl Memory for Cpu {
     }
 }
 
-/// The CPU runs every step anew.
+/// The CPU records nothing and runs every step.
 impl Recording for Cpu {
     type Recording = ();
 

@@ -1,8 +1,8 @@
-//! The terms of the ELBO that a mixture of Gaussians as posterior has (Nalisnick, Hertel and Smyth, 2016): the expected
-//! log prior of each component under its share, and the entropy of the mixture, one latent drawn from each component.
+//! The terms of the ELBO for a Gaussian-mixture posterior (Nalisnick, Hertel and Smyth, 2016): the expected log prior
+//! of each component, weighted by its share, and the entropy of the mixture from one sample per component.
 //!
-//! With N_k the density of component k at its own z_k, the entropy is estimated by -ln sum of w_k N_k; z_k moves with
-//! its component, so that ln N_k depends on the log variances alone.
+//! With N_k the density of component k at its sample z_k, the entropy is estimated by -ln sum of w_k N_k; z_k moves
+//! with its component, so that ln N_k depends only on the log variances.
 
 use super::latents::{clamp_log_variance, inside};
 use super::likelihood::{LN_TAU, log_likelihoods};
@@ -10,7 +10,7 @@ use super::math::{exp, ln};
 use super::{Cpu, CpuSums, M};
 use crate::{Likelihood, MixturePosterior, PosteriorMixture, Result};
 
-// On one thread: next to the networks' products this is nothing.
+// Single-threaded: negligible compared with the networks' products.
 impl MixturePosterior for Cpu {
     fn weighted_likelihood(
         &self,
@@ -46,7 +46,7 @@ impl MixturePosterior for Cpu {
 
     fn posterior_mixture(
         &self,
-        spread: f32,
+        max_mean: f32,
         posterior: PosteriorMixture<'_, Vec<f32>>,
         d_head: &mut M,
         d_shares: &mut M,
@@ -63,7 +63,7 @@ impl MixturePosterior for Cpu {
             for m in 0..k {
                 let at = component(m);
                 let (head, z) = (&head.data[at * 2 * j..(at + 1) * 2 * j], &z.data[at * j..(at + 1) * j]);
-                let (energy, log_density) = energy_and_log_density(head, z, prior_mean(spread, m, k));
+                let (energy, log_density) = energy_and_log_density(head, z, prior_mean(max_mean, m, k));
                 let (share, weight) = (shares.data[index * k + m], drawn.data[index * k + m]);
                 latent += f64::from(share * energy);
                 d_shares.data[index * k + m] = -scale * energy;
@@ -71,13 +71,13 @@ impl MixturePosterior for Cpu {
                 d_drawn.data[index * k + m] = log_weight + log_density;
             }
             let joints = &mut d_drawn.data[index * k..(index + 1) * k];
-            let most = joints.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let total: f32 = joints.iter().map(|&joint| exp(joint - most)).sum();
+            let largest = joints.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let total: f32 = joints.iter().map(|&joint| exp(joint - largest)).sum();
             sums.totals[restart].latent += latent;
-            sums.totals[restart].entropy -= f64::from(most + ln(total));
+            sums.totals[restart].entropy -= f64::from(largest + ln(total));
             for m in 0..k {
                 let at = component(m);
-                let (responsibility, weight) = (exp(joints[m] - most) / total, drawn.data[index * k + m]);
+                let (responsibility, weight) = (exp(joints[m] - largest) / total, drawn.data[index * k + m]);
                 joints[m] = if responsibility > 0.0 { scale * responsibility / weight } else { 0.0 };
                 let (means, log_variances) = head.data[at * 2 * j..(at + 1) * 2 * j].split_at(j);
                 let d_head = &mut d_head.data[at * 2 * j..(at + 1) * 2 * j];
@@ -85,7 +85,7 @@ impl MixturePosterior for Cpu {
                 for c in 0..j {
                     let variance = exp(clamp_log_variance(log_variances[c]));
                     let slope = 0.5 * scale * (share * variance - responsibility);
-                    d_head[c] = scale * share * (means[c] - prior_mean(spread, m, k));
+                    d_head[c] = scale * share * (means[c] - prior_mean(max_mean, m, k));
                     d_head[j + c] = if inside(log_variances[c]) { slope } else { 0.0 };
                 }
             }
@@ -94,9 +94,9 @@ impl MixturePosterior for Cpu {
     }
 }
 
-/// Every column of component `m`'s prior mean: evenly from -spread to spread.
-fn prior_mean(spread: f32, m: usize, k: usize) -> f32 {
-    if k > 1 { spread * (2.0 * m as f32 / (k - 1) as f32 - 1.0) } else { 0.0 }
+/// The value of component `m`'s prior mean in every column: evenly spaced from -max_mean to max_mean.
+fn prior_mean(max_mean: f32, m: usize, k: usize) -> f32 {
+    if k > 1 { max_mean * (2.0 * m as f32 / (k - 1) as f32 - 1.0) } else { 0.0 }
 }
 
 /// E ln N(z; mean, 1) under the component, and ln of the component's density at `z`.

@@ -1,7 +1,7 @@
-//! The CPU: the reference of every operation, and fast.
+//! The CPU backend: the reference implementation of every operation, vectorised and multi-threaded.
 //!
 //! Threads come from the caller's rayon pool. Work is split into pieces of a fixed size and sums are
-//! taken in a fixed order, so neither the number of threads nor the instruction set shows in a result.
+//! taken in a fixed order, so that results depend neither on the number of threads nor on the instruction set.
 
 mod activation;
 mod adam;
@@ -28,7 +28,7 @@ mod soft_clusters;
 mod stick_breaking;
 mod sums;
 
-pub use block::{Block, highest};
+pub use block::{Block, argmax};
 pub use memory::Cpu;
 pub use neighbours::nearest_rows;
 pub use points::CpuPoints;

@@ -1,24 +1,24 @@
-//! The exact nearest neighbours by comparing every row with every other, a tile at a time.
+//! Exact nearest neighbours by comparing every row with every other, one tile at a time.
 //!
-//! Distances are sums of squared differences: unlike norms minus products they lose no digits
-//! where rows lie close together far from the origin.
+//! Distances are sums of squared differences: unlike norms minus inner products, they do not cancel
+//! where rows are close to each other but far from the origin.
 
 use rayon::prelude::*;
 
-use crate::wide::{Kernel, run_widest};
+use crate::wide::{VectorKernel, run_widest};
 use crate::{Error, Result};
 
 /// Candidates compared at once.
 const LANES: usize = 16;
-/// Queries whose sums are kept in registers at once.
+/// Queries whose sums are held in registers at once.
 const TILE_QUERIES: usize = 4;
 /// Queries that share one pass over the candidates.
 const TASK_QUERIES: usize = 64;
-/// Candidates, in lanes, that stay in the cache while the queries of a task meet them: at most this many, and
-/// at most as many numbers.
+/// Bounds on the candidates that stay in the cache while a task compares its queries with them: lanes, and
+/// elements.
 const CACHED_LANES: usize = 32;
-const CACHED_NUMBERS: usize = 1 << 17;
-/// Differences of two numbers between two calls of `keep_going`: a fraction of a second.
+const CACHED_ELEMENTS: usize = 1 << 17;
+/// Elementwise differences between two calls of `keep_going`: a fraction of a second.
 const CHECK_AFTER: usize = 1_000_000_000;
 
 /// The nearest nodes of each node. `[n, k]`
@@ -45,8 +45,7 @@ pub(super) fn neighbours(
     Ok(neighbours)
 }
 
-/// The rows of `latents` nearest to each of `queries`, which are no rows of it, by the same distances: squares and
-/// rows, nearest first. `[n, k]`
+/// The rows of `latents` nearest to each of `queries`: squared distances and row indices, nearest first. `[n, k]`
 ///
 /// # Shapes
 /// - latents: `[N, J]`, queries: `[n, J]`
@@ -97,7 +96,7 @@ impl Nodes {
 struct Queries<'a> {
     /// `[n, J]`
     latents: &'a [f32],
-    /// The first of them as a node, where they are nodes: a node is not its own neighbour.
+    /// The node of the first query, if the queries are nodes: a node is not its own neighbour.
     first_node: Option<usize>,
 }
 
@@ -117,7 +116,7 @@ struct Nearest<'a> {
     n_neighbours: usize,
 }
 
-impl Kernel for Nearest<'_> {
+impl VectorKernel for Nearest<'_> {
     type Output = Vec<(f32, u32)>;
 
     #[inline(always)]
@@ -128,10 +127,10 @@ impl Kernel for Nearest<'_> {
         let own = |query: usize| self.queries.first_node.map(|first| first + query);
         let mut lists: Vec<Nearby> =
             (0..n_queries).map(|query| Nearby::new(own(query), self.n_neighbours)).collect();
-        let cached_lanes = (CACHED_NUMBERS / (LANES * n_latent)).clamp(1, CACHED_LANES);
+        let cached_lanes = (CACHED_ELEMENTS / (LANES * n_latent)).clamp(1, CACHED_LANES);
         for (cached, candidates) in nodes.by_lane.chunks(cached_lanes * n_latent).enumerate() {
             for tile in (0..n_queries).step_by(TILE_QUERIES) {
-                // The last tile repeats the last query, whose list is then fed once only.
+                // The last tile repeats the last query, whose list is updated only once.
                 let query = |slot: usize| (tile + slot).min(n_queries - 1);
                 for (lane_block, columns) in candidates.chunks_exact(n_latent).enumerate() {
                     let mut squares = [[0.0f32; LANES]; TILE_QUERIES];
@@ -160,7 +159,7 @@ struct Nearby {
     /// The query's own node, which is not its neighbour.
     own: Option<usize>,
     n_neighbours: usize,
-    /// Squared distance of the last that is kept; infinite until there are enough.
+    /// Squared distance of the farthest in the list; infinite until the list is full.
     farthest: f32,
     found: Vec<(f32, u32)>,
 }
@@ -171,7 +170,7 @@ impl Nearby {
         Self { own, n_neighbours, farthest: f32::INFINITY, found }
     }
 
-    /// Candidates come in rising order, so an equally far later one never displaces one.
+    /// Candidates come in increasing order, so that a later one at an equal distance never displaces an earlier one.
     #[inline(always)]
     fn offer(&mut self, first: usize, squares: &[f32; LANES]) {
         let mut closer = 0u32;
@@ -201,14 +200,14 @@ impl Nearby {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide::{run_at, widths_here};
+    use crate::wide::{run_at, supported_widths};
 
     #[test]
     fn every_vector_width_gives_the_same_neighbours() {
         let latents: Vec<f32> = (0..200 * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let nodes = Nodes::new(&latents, 3, &(0..200).collect::<Vec<u32>>());
         let nearest = || Nearest { nodes: &nodes, queries: Queries::nodes(&nodes, 1), n_neighbours: 7 };
-        for width in widths_here() {
+        for width in supported_widths() {
             assert_eq!(run_at(width, nearest()), nearest().run(), "{width:?}");
         }
     }

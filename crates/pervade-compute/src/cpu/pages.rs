@@ -1,30 +1,30 @@
-//! Zeros in large pages.
+//! Allocation in large pages.
 //!
-//! A product walks the weights a line in every row, each on a page of its own: with pages of 4 KiB the
-//! look-up of addresses costs as much as a tenth of a step. Linux gives pages of 2 MiB to those who ask.
+//! A product reads one cache line of every row of the weights, each on a different page: with pages of 4 KiB,
+//! TLB misses cost up to a tenth of a step. Linux provides pages of 2 MiB on request.
 
-/// Numbers from which large pages are asked for: two of them.
+/// The smallest buffer that requests large pages: two pages.
 const LARGE: usize = 1 << 20;
 
-/// `len` zeros; many of them in large pages where the system has them.
+/// `len` zeros, in large pages if there are many and the system supports it.
 pub(super) fn zeros(len: usize) -> Vec<f32> {
-    let numbers = vec![0.0f32; len];
+    let values = vec![0.0f32; len];
     if len >= LARGE {
-        ask_for_large_pages(&numbers);
+        request_large_pages(&values);
     }
-    numbers
+    values
 }
 
-/// Advice only: without it, or where it is refused, everything works as before.
+/// A hint: without it, or if it is refused, everything still works.
 #[cfg(target_os = "linux")]
-fn ask_for_large_pages(numbers: &[f32]) {
+fn request_large_pages(values: &[f32]) {
     const PAGE: usize = 4096;
-    let start = numbers.as_ptr().addr().next_multiple_of(PAGE);
-    let end = numbers.as_ptr_range().end.addr() / PAGE * PAGE;
-    let first = numbers.as_ptr().wrapping_byte_add(start - numbers.as_ptr().addr());
+    let start = values.as_ptr().addr().next_multiple_of(PAGE);
+    let end = values.as_ptr_range().end.addr() / PAGE * PAGE;
+    let first = values.as_ptr().wrapping_byte_add(start - values.as_ptr().addr());
     // SAFETY: the range lies inside a live allocation, and this advice changes no contents.
     unsafe { libc::madvise(first.cast_mut().cast(), end - start, libc::MADV_HUGEPAGE) };
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ask_for_large_pages(_numbers: &[f32]) {}
+fn request_large_pages(_values: &[f32]) {}

@@ -1,16 +1,16 @@
-//! Latents of all rows: the expectation step of EM, that of k-means, and the start of k-means.
+//! Passes over the latents of all rows: the E-steps of EM and k-means, and k-means++.
 
-use super::block::highest;
+use super::block::argmax;
 use super::{Cpu, neighbours};
 use crate::parallel::{collect_rows, map_chunks};
 use crate::{Components, Moments, Points, Result};
 
-/// Latents of all rows, and where they were last assigned.
+/// The latents of all rows, with their last assignment.
 #[derive(Debug)]
 pub struct CpuPoints<'a> {
     pub(super) latents: &'a [f32],
     pub(super) n_latent: usize,
-    /// Component of each row. `[N]`
+    /// The component of each row. `[N]`
     pub(super) assignment: Vec<u32>,
     /// Minus twice the row's log joint with it. `[N]`
     pub(super) squares: Vec<f64>,
@@ -89,7 +89,7 @@ impl Points for Cpu {
             let mut moments = components.zero_moments();
             components.for_each_block(latents, rows, |block| {
                 for row in block.rows_mut(components.n_padded) {
-                    let m = highest(row);
+                    let m = argmax(row);
                     nearest.push((m as u32, -2.0 * row[m]));
                     row.fill(0.0);
                     row[m] = 1.0;
@@ -123,7 +123,7 @@ impl Points for Cpu {
     }
 }
 
-/// The position where the running sum exceeds `mass`; none when there is no mass at all.
+/// The position where the cumulative sum exceeds `mass`, or `None` if all masses are zero.
 fn position_of_mass(masses: &[f64], mass: f64) -> Option<usize> {
     let mut sum = 0.0;
     let passed = masses.iter().position(|&each| {
@@ -147,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn rows_spread_out_and_repeated_rows_are_no_trouble() {
+    fn kmeans_plus_plus_chooses_distant_rows_and_handles_duplicates() {
         let latents = [0.0f32, 0.0, 5.0, 5.0, 9.0];
         let mut points = CpuPoints::new(&latents, 1);
         let chosen =
             Cpu::new().kmeans_plus_plus(&mut points, &[3, 0, 1, 2, 4], &[0.1, 0.6, 0.99, 0.5]).unwrap();
-        // From 5: squares 0, 25, 25, 0, 16, of which 0.1 lies in row 0. From 0, too: 0.6 of 16 is row 4. All
-        // that is left lies on a centre, and 0.99 of the sample is its last row.
+        // Centre 5: squares 0, 25, 25, 0, 16; 0.1 of their sum selects row 0. Centres 5 and 0: 0.6 of 16 selects row 4.
+        // Then every row is on a centre, and 0.99 of the sample is its last row.
         assert_eq!(chosen, [3, 0, 4, 4]);
     }
 
     #[test]
-    fn rows_that_stay_have_not_moved() {
+    fn assign_reports_whether_any_row_moved() {
         let latents = [0.0f32, 1.0, 9.0, 10.0];
         let (cpu, mut points) = (Cpu::new(), CpuPoints::new(&latents, 1));
         let around = |centres: &[f64]| Components::new(&[0.0; 2], centres, |_| 1.0, &[5.0]);

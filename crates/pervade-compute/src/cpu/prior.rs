@@ -3,7 +3,7 @@
 //! With l_m = log w_m - 1/2 sum_j [ln(2 pi s2_mj) + (v_j + (p_j - mu_mj)^2) / s2_mj] for a point p
 //! with extra variance v: `Exact` uses (mu~, sigma~^2) for the whole term, log-sum-exp of l;
 //! `Sampled` takes gamma = softmax of l at (z, 0) and weighs l at (mu~, sigma~^2) with it
-//! (the paper's q(c|x) and detailed ELBO). Components lie along the vector lanes: tables are [J, C].
+//! (the paper's q(c|x) and detailed ELBO). Components are the contiguous index: tables are [J, C].
 
 use rayon::prelude::*;
 
@@ -16,14 +16,14 @@ use crate::{Gamma, MixtureSlots, Params, Prior, Result};
 
 const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
 
-/// Rows a task takes; its share of the mixture's gradient is added up in the order of the tasks.
+/// Rows per task; the tasks' gradients of the mixture are added up in order.
 const CHUNK: usize = 25;
 
 /// Lanes of a sum over components.
 const LANES: usize = 8;
 
-/// The mixture in the form the loops want: log weights less the constants [C], then means,
-/// precisions and the log variances' passing gradient, each [J, C].
+/// The mixture, transposed: log weights plus normalising constants [C], log weights [C], means and precisions
+/// [J, C].
 struct Tables<'a> {
     constants: &'a [f32],
     log_weights: &'a [f32],
@@ -37,7 +37,7 @@ fn tables_len(slots: MixtureSlots) -> usize {
     slots.n_components() * (2 + 2 * slots.n_latents())
 }
 
-/// Gradient of a task: logits [C], means [J, C], log variances [J, C]; then four lines [C] of work.
+/// Gradient of a task: logits [C], means [J, C], log variances [J, C]; then four rows [C] of scratch.
 fn task_len(slots: MixtureSlots) -> usize {
     slots.n_components() * (1 + 2 * slots.n_latents() + 4)
 }
@@ -68,11 +68,11 @@ impl Prior for Cpu {
         let (b, j) = (head.rows, slots.n_latents());
         let n_tasks = b.div_ceil(CHUNK);
         for restart in 0..params.restarts {
-            let (table_room, task_room) = scratch.split_at_mut(tables_len(slots));
-            let tables = tables(&params.values[restart * params.stride..], slots, table_room);
-            let tasks = &mut task_room[..n_tasks * task_len(slots)];
+            let (table_scratch, task_scratch) = scratch.split_at_mut(tables_len(slots));
+            let tables = tables(&params.values[restart * params.stride..], slots, table_scratch);
+            let tasks = &mut task_scratch[..n_tasks * task_len(slots)];
             tasks.fill(0.0);
-            let row = Rows {
+            let rows = RestartRows {
                 head: &head.data[restart * head.stride()..],
                 z: &z.data[restart * z.stride()..(restart + 1) * z.stride()],
                 d_head: Shared::new(&mut d_head.data[restart * head.stride()..(restart + 1) * head.stride()]),
@@ -82,10 +82,10 @@ impl Prior for Cpu {
             };
             let per_row = sums.rows(b);
             tasks.par_chunks_mut(task_len(slots)).zip(per_row.par_chunks_mut(CHUNK)).enumerate().for_each(
-                |(task, (work, row_sums))| {
+                |(task, (scratch, row_sums))| {
                     for (i, sums) in row_sums.iter_mut().enumerate() {
                         // SAFETY: each row belongs to one task.
-                        unsafe { one_row(self.isa, gamma, &tables, &row, task * CHUNK + i, work, sums) };
+                        unsafe { one_row(self.isa, gamma, &tables, &rows, task * CHUNK + i, scratch, sums) };
                     }
                 },
             );
@@ -110,10 +110,10 @@ impl Prior for Cpu {
         out: &mut M,
     ) -> Result<()> {
         let (j, c) = (slots.n_latents(), slots.n_components());
-        let mut room = vec![0.0; tables_len(slots)];
+        let mut scratch = vec![0.0; tables_len(slots)];
         let out_stride = out.stride();
         for (restart, out) in out.data.chunks_exact_mut(out_stride).enumerate() {
-            let tables = tables(&params.values[restart * params.stride..], slots, &mut room);
+            let tables = tables(&params.values[restart * params.stride..], slots, &mut scratch);
             let head = &head.data[restart * head.stride()..(restart + 1) * head.stride()];
             out.par_chunks_mut(c).zip(head.par_chunks(2 * j)).with_min_len(16).for_each(|(out, head)| {
                 let (means, log_variances) = head.split_at(j);
@@ -127,9 +127,9 @@ impl Prior for Cpu {
     }
 }
 
-fn tables<'a>(values: &[f32], slots: MixtureSlots, room: &'a mut [f32]) -> Tables<'a> {
+fn tables<'a>(values: &[f32], slots: MixtureSlots, scratch: &'a mut [f32]) -> Tables<'a> {
     let (c, j) = (slots.n_components(), slots.n_latents());
-    let (constants, rest) = room.split_at_mut(c);
+    let (constants, rest) = scratch.split_at_mut(c);
     let (log_weights, rest) = rest.split_at_mut(c);
     let (means, rest) = rest.split_at_mut(c * j);
     let precisions = &mut rest[..c * j];
@@ -152,7 +152,7 @@ fn tables<'a>(values: &[f32], slots: MixtureSlots, room: &'a mut [f32]) -> Table
     Tables { constants, log_weights, means, precisions, c, j }
 }
 
-/// Adds up the tasks' gradients and lays them out as the parameters are.
+/// Adds up the tasks' gradients and writes them in the layout of the parameters.
 fn collect_gradients(
     params: &mut Params<Vec<f32>>,
     restart: usize,
@@ -170,7 +170,7 @@ fn collect_gradients(
     let gradients = &mut params.gradients[base..];
     let total: f32 = first[..c].iter().sum();
     for m in 0..c {
-        // Softmax: each logit gets its own share less its weight of the whole.
+        // Softmax: d logit_m = d log w_m - w_m times the sum of all d log w.
         gradients[slots.logits.offset + m] = first[m] - exp(tables.log_weights[m]) * total;
         for k in 0..j {
             gradients[slots.means.offset + m * j + k] = first[c + k * c + m];
@@ -182,7 +182,7 @@ fn collect_gradients(
 }
 
 /// The rows of one restart.
-struct Rows<'a> {
+struct RestartRows<'a> {
     head: &'a [f32],
     z: &'a [f32],
     d_head: Shared<'a>,
@@ -191,7 +191,7 @@ struct Rows<'a> {
     samples: usize,
 }
 
-/// Terms and gradients of row `i`; the mixture's gradient is added to `work`.
+/// Terms and gradients of row `i`; the mixture's gradient is added to the start of `scratch`.
 ///
 /// # Safety
 /// No other task works on row `i` at the same time.
@@ -199,32 +199,32 @@ unsafe fn one_row(
     isa: Isa,
     gamma: Gamma,
     tables: &Tables,
-    rows: &Rows,
+    rows: &RestartRows,
     i: usize,
-    work: &mut [f32],
+    scratch: &mut [f32],
     sums: &mut [f64; 3],
 ) {
     let (c, j) = (tables.c, tables.j);
-    let (gradient, lines) = work.split_at_mut(c * (1 + 2 * j));
-    let (log_joints, rest) = lines.split_at_mut(c);
+    let (gradient, rest) = scratch.split_at_mut(c * (1 + 2 * j));
+    let (log_joints, rest) = rest.split_at_mut(c);
     let (gammas, rest) = rest.split_at_mut(c);
     let (weights, _) = rest.split_at_mut(c);
     let (means, log_variances) = rows.head[2 * j * i..2 * j * (i + 1)].split_at(j);
-    // SAFETY: row i of the head's gradient belongs to this task, by the caller's promise.
+    // SAFETY: row i of the head's gradient belongs to this task, as the caller guarantees.
     let d_head = unsafe { rows.d_head.slice(2 * j * i, 2 * j) };
     d_head.fill(0.0);
     let scale = 1.0 / (rows.b * rows.samples) as f32;
     expected_log_joint(isa, tables, means, Some(log_variances), log_joints);
     *sums = [0.0; 3];
     for sample in 0..rows.samples {
-        let place = sample * rows.b + i;
-        // SAFETY: as above: so do the samples of z for row i.
-        let dz = unsafe { rows.dz.slice(place * j, j) };
+        let index = sample * rows.b + i;
+        // SAFETY: the samples of row i belong to this task, too.
+        let dz = unsafe { rows.dz.slice(index * j, j) };
         dz.fill(0.0);
         match gamma {
             Gamma::Exact => softmax(isa, log_joints, gammas),
             Gamma::Sampled => {
-                expected_log_joint(isa, tables, &rows.z[place * j..(place + 1) * j], None, weights);
+                expected_log_joint(isa, tables, &rows.z[index * j..(index + 1) * j], None, weights);
                 softmax(isa, weights, gammas);
             }
         }
@@ -234,11 +234,11 @@ unsafe fn one_row(
         // d loss / d l = -gamma / (B L).
         weights.iter_mut().zip(&*gammas).for_each(|(w, &g)| *w = -scale * g);
         let (d_means, d_log_variances) = d_head.split_at_mut(j);
-        back(isa, tables, means, Some(log_variances), weights, gradient, d_means, Some(d_log_variances));
+        backward(isa, tables, means, Some(log_variances), weights, gradient, d_means, Some(d_log_variances));
         if gamma == Gamma::Sampled {
-            // Through gamma, too: d/dt_m of sum gamma (l - log gamma) is gamma_m (u_m - mean of u).
-            through_gamma(log_joints, gammas, -scale, weights);
-            back(isa, tables, &rows.z[place * j..(place + 1) * j], None, weights, gradient, dz, None);
+            // Gradient through gamma: d/dt_m of sum gamma (l - log gamma) is gamma_m (u_m - mean of u).
+            gamma_backward(log_joints, gammas, -scale, weights);
+            backward(isa, tables, &rows.z[index * j..(index + 1) * j], None, weights, gradient, dz, None);
         }
     }
     for (k, &log_variance) in log_variances.iter().enumerate() {
@@ -263,7 +263,7 @@ fn add_terms(tables: &Tables, log_joints: &[f32], gammas: &[f32]) -> [f64; 2] {
     terms
 }
 
-fn through_gamma(log_joints: &[f32], gammas: &[f32], scale: f32, out: &mut [f32]) {
+fn gamma_backward(log_joints: &[f32], gammas: &[f32], scale: f32, out: &mut [f32]) {
     let u = |m: usize| if gammas[m] > f32::MIN_POSITIVE { log_joints[m] - ln(gammas[m]) } else { 0.0 };
     let mean: f32 = (0..gammas.len()).map(|m| gammas[m] * u(m)).sum();
     for m in 0..gammas.len() {
@@ -272,7 +272,7 @@ fn through_gamma(log_joints: &[f32], gammas: &[f32], scale: f32, out: &mut [f32]
 }
 
 for_isa! {
-    /// l_m at `point` with the extra variance e^`log_variances` (none: zero).
+    /// l_m at `point` with the extra variance e^`log_variances`, zero if `None`.
     fn expected_log_joint(tables: &Tables, point: &[f32], log_variances: Option<&[f32]>, out: &mut [f32]) {
         let c = tables.c;
         out.copy_from_slice(tables.constants);
@@ -289,7 +289,7 @@ for_isa! {
 }
 
 for_isa! {
-    /// Softmax, the greatest subtracted first.
+    /// Softmax, with the maximum subtracted first.
     fn softmax(log_values: &[f32], out: &mut [f32]) {
         let greatest = log_values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut lanes = [0.0f32; LANES];
@@ -305,9 +305,9 @@ for_isa! {
 }
 
 for_isa! {
-    /// From d loss / d l_m = `weights`: adds to the mixture's gradient, to that of the point and, if
-    /// it has an extra variance, to that of its logarithm.
-    fn back(
+    /// The backward pass from d loss / d l_m = `weights`: adds to the gradients of the mixture, of the point and, if
+    /// it has an extra variance, of its logarithm.
+    fn backward(
         tables: &Tables,
         point: &[f32],
         log_variances: Option<&[f32]>,
@@ -334,10 +334,10 @@ for_isa! {
                 for lane in 0..mean.len() {
                     let difference = p - mean[lane];
                     let weighted = w[lane] * precision[lane];
-                    let pull = weighted * difference;
-                    d_mean[lane] += pull;
+                    let d_difference = weighted * difference;
+                    d_mean[lane] += d_difference;
                     d_variance[lane] += 0.5 * (difference.mul_add(difference, v).mul_add(weighted, -w[lane]));
-                    to_point[lane] -= pull;
+                    to_point[lane] -= d_difference;
                     to_variance[lane] -= weighted;
                 }
             }

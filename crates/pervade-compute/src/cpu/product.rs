@@ -1,10 +1,10 @@
-//! The matrix product: C(m, n) = sum over k of A(m, k) B(k, n), with what follows it fused in.
+//! The matrix product C(m, n) = sum over k of A(m, k) B(k, n), with a fused epilogue.
 //!
-//! B is copied, one panel of columns at a time, into a small buffer that stays in the cache; A is
-//! read in place through its strides; a register tile of C is summed over all k in one go and
-//! handed to the epilogue (bias and ReLU, or the ReLU mask, or nothing) on its way to memory. While a
-//! tile is summed, the next panel is fetched ahead.
-//! Tasks are tiles of C of a fixed size: how many threads share them changes nothing in the result.
+//! B is packed, one panel of columns at a time, into a small buffer that stays in the cache; A is
+//! read in place through its strides; a register tile of C is summed over all k and
+//! passed through the epilogue (bias and ReLU, the ReLU mask, or nothing) before it is stored. While a
+//! tile is summed, the next panel is prefetched.
+//! Tasks are tiles of C of a fixed size: the number of threads does not affect the result.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ impl<'a> View<'a> {
     /// A row-major matrix.
     pub fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
         let fits = rows.checked_mul(columns).is_some_and(|needed| needed <= values.len());
-        assert!(fits, "{} numbers for {rows} x {columns}", values.len());
+        assert!(fits, "{} elements for {rows} x {columns}", values.len());
         Self { values, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
@@ -41,14 +41,14 @@ impl<'a> View<'a> {
         self.columns
     }
 
-    /// Rows `rows` and columns `columns` of it.
+    /// The submatrix of these rows and columns.
     pub(super) fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
-        assert!(rows.end <= self.rows && columns.end <= self.columns, "a part of a matrix");
+        assert!(rows.end <= self.rows && columns.end <= self.columns, "a submatrix inside the matrix");
         let first = rows.start * self.row_stride + columns.start * self.column_stride;
         Self { values: &self.values[first..], rows: rows.len(), columns: columns.len(), ..self }
     }
 
-    /// The same numbers, rows and columns exchanged.
+    /// The transposed view.
     pub fn transposed(self) -> Self {
         Self {
             values: self.values,
@@ -60,41 +60,41 @@ impl<'a> View<'a> {
     }
 }
 
-/// What happens to the product on its way to memory.
+/// What is applied to the product before it is stored.
 #[derive(Clone, Copy)]
 pub enum Epilogue<'a> {
-    /// Stored as it is.
+    /// Nothing.
     Store,
-    /// A bias a column is added.
+    /// Adds a bias per column.
     Bias(&'a [f32]),
-    /// A bias a column is added, then negative values become zero.
+    /// Adds a bias per column, then applies ReLU.
     BiasRelu(&'a [f32]),
     /// Zero where the activation (same shape, row-major) is not positive: the ReLU's derivative.
     Mask(&'a [f32]),
 }
 
-/// Rows of C a task works on at the most: enough to pay for copying its panel of B.
+/// The maximum number of rows of C per task: enough to amortise packing its panel of B.
 const TASK_ROWS: usize = 256;
 
 thread_local! {
-    /// The panel of B a thread works on; grows once, then no step allocates.
+    /// A thread's panel of B; allocated once.
     static PANEL: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes A B through the epilogue to `c`, row-major [A's rows, B's columns].
+/// Computes A B, applies the epilogue and writes the result to `c`, row-major [A's rows, B's columns].
 pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
-    // Waking a second thread costs some microseconds; below this the product is done by then.
+    // Waking a second thread takes some microseconds; smaller products are done by then.
     let alone = a.rows * b.rows * b.columns < 1 << 18;
     product_with(isa, a, b, epilogue, c, alone, None);
 }
 
-/// The same on the calling thread alone, for tasks that have their share of the work already; `used_next`
-/// are as many rows of other buffers, fetched while the product is computed.
+/// The product on the calling thread alone, for use within a parallel task; the blocks of `used_next` are prefetched
+/// while the product is computed.
 pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], used_next: UsedNext) {
     product_with(isa, a, b, Epilogue::Store, c, true, Some(used_next));
 }
 
-/// Blocks of C's shape in three buffers, where they begin and how far their rows lie apart.
+/// Blocks of C's shape in three buffers: the offset of their first element and the stride of their rows.
 #[derive(Clone, Copy)]
 pub(super) struct UsedNext<'a> {
     pub(super) buffers: [Shared<'a>; 3],
@@ -113,8 +113,8 @@ fn product_with(
 ) {
     assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
-    let n_results = a.rows.checked_mul(b.columns).expect("a product whose size is a number");
-    assert!(c.len() >= n_results, "room for a product");
+    let n_results = a.rows.checked_mul(b.columns).expect("a product whose size fits into a `usize`");
+    assert!(c.len() >= n_results, "an output large enough for the product");
     if let Epilogue::Mask(mask) = epilogue {
         assert!(mask.len() >= n_results, "mask of a product");
     }
@@ -132,7 +132,7 @@ fn product_with(
     }
 }
 
-/// A part of C, or the whole: rows `rows.0..rows.1`, `width` columns from `column` on.
+/// A tile of C, or all of it: rows `rows.0..rows.1`, `width` columns from `column` on.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     a: View<'a>,
@@ -147,16 +147,16 @@ struct Task<'a> {
 
 type TaskFn = unsafe fn(&Task, &mut [f32]);
 
-/// Cuts the whole into tiles and has them computed, one a task.
+/// Splits C into tiles and computes one per task.
 fn run<V: Vector>(whole: Task, alone: bool, task_fn: TaskFn) {
     let (a, b) = (whole.a, whole.b);
     let panel_columns = 2 * V::LANES;
     let n_panels = b.columns.div_ceil(panel_columns);
     let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
     let block_rows = a.rows.div_ceil(n_row_blocks.max(1));
-    let work = |number: usize| {
-        // One column of blocks after another, so that neighbouring tasks share a panel of B.
-        let (panel, block) = (number / n_row_blocks, number % n_row_blocks);
+    let run_task = |index: usize| {
+        // Ordered by panel, so that neighbouring tasks share a panel of B.
+        let (panel, block) = (index / n_row_blocks, index % n_row_blocks);
         let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
         let column = panel * panel_columns;
         let width = panel_columns.min(b.columns - column);
@@ -166,42 +166,42 @@ fn run<V: Vector>(whole: Task, alone: bool, task_fn: TaskFn) {
             if buffer.len() < needed {
                 buffer.resize(needed, 0.0);
             }
-            // SAFETY: the instruction set was found on this machine; the tile lies inside C (rows
-            // and columns are bounded above) and no other task writes it.
+            // SAFETY: this machine has the instruction set; the tile is inside C (rows and columns are
+            // bounded above) and no other task writes it.
             unsafe { task_fn(&task, &mut buffer[..needed]) }
         });
     };
     let n_tasks = n_panels * n_row_blocks;
     if alone {
-        (0..n_tasks).for_each(work);
+        (0..n_tasks).for_each(run_task);
     } else {
-        (0..n_tasks).into_par_iter().with_max_len(1).for_each(work);
+        (0..n_tasks).into_par_iter().with_max_len(1).for_each(run_task);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 unsafe fn task_avx512(task: &Task, panel: &mut [f32]) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { tile::<std::arch::x86_64::__m512>(task, panel) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn task_avx2(task: &Task, panel: &mut [f32]) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { tile::<std::arch::x86_64::__m256>(task, panel) }
 }
 
 unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { tile::<[f32; 4]>(task, panel) }
 }
 
-/// Copies the panel of B, then sums register tiles down the rows of A.
+/// Packs the panel of B, then computes register tiles down the rows of A.
 #[inline(always)]
 unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if task.width <= V::LANES {
             tile_of_width::<V, 1>(task, panel);
@@ -211,7 +211,7 @@ unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
     }
 }
 
-/// `W`: vectors in a line of the panel.
+/// `W`: vectors in a row of the panel.
 #[inline(always)]
 unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
     let panel = &mut panel[..task.b.rows * W * V::LANES];
@@ -236,7 +236,7 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32
     }
 }
 
-/// B's panel as [k][W LANES], zeros beyond its width.
+/// Packs B's panel as [k][W LANES], padded with zeros.
 #[inline(always)]
 fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
     let (b, columns) = (task.b, W * V::LANES);
@@ -249,8 +249,8 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
             let from = &b.values[start..start + task.width];
             if task.width == columns {
                 for w in 0..W {
-                    // SAFETY: both lines hold W LANES numbers. (A call of memcpy for so few would
-                    // take as long as the copy.)
+                    // SAFETY: both rows hold W LANES elements. (For so few, calling memcpy would take
+                    // as long as the copy.)
                     unsafe {
                         let vector = V::load(from.as_ptr().add(w * V::LANES));
                         vector.store(line.as_mut_ptr().add(w * V::LANES));
@@ -262,8 +262,8 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
         }
         return;
     }
-    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are turned in
-    // registers; what is left over at the edges goes one by one.
+    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are transposed in
+    // registers; the edges are copied element by element.
     const BLOCK: usize = 8;
     let (full_k, full_n) = (b.rows / BLOCK * BLOCK, task.width / BLOCK * BLOCK);
     for n0 in (0..full_n).step_by(BLOCK) {
@@ -271,7 +271,7 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
             let start = (task.column + n0) * b.column_stride + k0;
             assert!(start + (BLOCK - 1) * b.column_stride + BLOCK <= b.values.len());
             assert!((k0 + BLOCK - 1) * columns + n0 + BLOCK <= panel.len());
-            // SAFETY: both blocks lie inside their buffers by the checks above.
+            // SAFETY: both blocks are inside their buffers by the checks above.
             unsafe {
                 let to = panel.as_mut_ptr().add(k0 * columns + n0);
                 V::transpose8(b.values.as_ptr().add(start), b.column_stride, to, columns);
@@ -286,25 +286,25 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
     }
 }
 
-/// Sums a tile of `H` rows and W LANES columns over all k and sends it through the epilogue.
+/// Sums a tile of `H` rows and W LANES columns over all k and applies the epilogue.
 #[inline(always)]
 unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
     let (a, columns, n_k) = (task.a, W * V::LANES, task.b.rows);
     let ldc = task.b.columns;
     let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
-    // What the sums go through on their way to an epilogue. Registers stay registers only while all
-    // that touches them are loops of a known length, so the epilogue reads them from here.
+    // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
+    // has a constant length.
     let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
     // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`; the panel holds
-    // W LANES numbers for every k; a line holds 32 >= W LANES numbers. Stored directly, the tile's H rows of W LANES
-    // columns lie inside C by the check of `tile` and are this task's alone: they are written through a raw pointer,
-    // since the rest of those rows belongs to other tasks.
+    // W LANES elements for every k; a line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
+    // W LANES columns are inside C by the check of `tile` and belong to this task alone: they are written through a raw
+    // pointer, since the rest of those rows belongs to other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
         let mut a_k = a.values.as_ptr().wrapping_add(row * a.row_stride);
         let mut b_k = panel.as_ptr();
         for part in 0..H {
-            fetch_ahead::<V>(task, row + part);
+            prefetch_next::<V>(task, row + part);
             for _ in n_k * part / H..n_k * (part + 1) / H {
                 let b: [V; W] = std::array::from_fn(|w| V::load(b_k.add(w * V::LANES)));
                 for h in 0..H {
@@ -330,8 +330,8 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, 
     }
     if !direct {
         for h in 0..H {
-            // SAFETY: W LANES >= width numbers of line h were stored; this part of one row of C is contiguous and
-            // this task's alone.
+            // SAFETY: W LANES >= width elements of line h were stored; this part of one row of C is contiguous and
+            // belongs to this task alone.
             let (line, out) = unsafe {
                 let line = lines.as_ptr().cast::<f32>().add(h * 32);
                 let start = (row + h) * ldc + task.column;
@@ -342,12 +342,13 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, 
     }
 }
 
-/// Numbers in a line of the cache.
+/// Elements per cache line.
 const CACHE_LINE: usize = 16;
 
-/// Asks for `row`'s share of the next panel of B and of what is used next. Addresses may lie beyond the matrix: nothing is read.
+/// Prefetches `row`'s share of the next panel of B and of `used_next`. Addresses may be beyond the matrix: nothing is
+/// read.
 #[inline(always)]
-fn fetch_ahead<V: Vector>(task: &Task, row: usize) {
+fn prefetch_next<V: Vector>(task: &Task, row: usize) {
     let (b, columns) = (task.b, 2 * V::LANES);
     if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
         for buffer in buffers {
@@ -421,7 +422,7 @@ mod tests {
         [[1, 1, 1], [3, 5, 2], [31, 127, 3], [100, 784, 500], [13, 64, 33], [300, 20, 70], [100, 17, 10]];
 
     #[test]
-    fn product_agrees_with_its_definition_and_every_instruction_set_gives_the_same_bytes() {
+    fn product_matches_its_definition_and_is_identical_on_every_instruction_set() {
         for [m, k, n] in SHAPES {
             let (a, b) = (random(m * k, 1), random(k * n, 2));
             let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn epilogues_do_what_they_say() {
+    fn epilogues_match_their_definitions() {
         let (m, k, n) = (7, 9, 37);
         let (a, b, bias, mask) = (random(m * k, 1), random(k * n, 2), random(n, 3), random(m * n, 4));
         let expected = naive(&a, &b, m, k, n);

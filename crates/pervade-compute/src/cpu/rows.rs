@@ -1,4 +1,4 @@
-//! The rows of a batch, scaled; sparse rows also as they are.
+//! Batches of scaled rows, dense and, for sparse data, also sparse.
 
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::{
     RowsView, Scaling,
 };
 
-/// Sparse rows whose scaling keeps zeros zero.
+/// The data as sparse rows, if they are stored so and their scaling maps zero to zero.
 fn sparse<'a>(rows: &RowsView<'a>) -> Option<Csr<'a>> {
     match rows.values {
         RowValues::Csr(csr) if rows.scaling.shift.is_empty() => Some(csr),
@@ -24,9 +24,9 @@ fn sparse<'a>(rows: &RowsView<'a>) -> Option<Csr<'a>> {
 pub struct CpuBatch {
     /// Dense and scaled, [R, B, D].
     pub(super) x: M,
-    /// Which rows they are, [R, B].
-    ids: Vec<usize>,
-    /// Where the entries of each sparse row end, and the entries.
+    /// Indices of the rows, [R, B].
+    row_indices: Vec<usize>,
+    /// The end of each sparse row in `entries`.
     ends: Vec<usize>,
     entries: Vec<(u32, f32)>,
 }
@@ -38,8 +38,8 @@ impl CpuBatch {
     fn fill_entries(&mut self, csr: Csr<'_>, scaling: Scaling<'_>) {
         self.entries.clear();
         self.ends.clear();
-        for &id in &self.ids {
-            let (columns, values) = csr.row(id);
+        for &row in &self.row_indices {
+            let (columns, values) = csr.row(row);
             let factor = scaling.row_factor(values);
             let entry = |(&c, &x): (&u32, &f32)| (c, scaling.entry(c, x, factor));
             self.entries.extend(columns.iter().zip(values).map(entry));
@@ -52,7 +52,7 @@ impl CpuBatch {
         &self.entries[start..self.ends[row]]
     }
 
-    /// y = activation(x W + b), walking the entries of each row.
+    /// y = activation(x W + b), from the entries of each row.
     fn sparse_affine(
         &self,
         isa: Isa,
@@ -72,7 +72,7 @@ impl CpuBatch {
         });
     }
 
-    /// dW += x_e dy for every entry, in the order of the rows; tasks share out the columns of dW.
+    /// dW += x_e dy for every entry, in the order of the rows; each task takes a stripe of dW's columns.
     fn sparse_affine_backward(&self, isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, dy: &M) {
         let (b, outputs) = (self.x.rows, dy.columns);
         for restart in 0..params.restarts {
@@ -84,8 +84,8 @@ impl CpuBatch {
                 let first = stripe * STRIPE;
                 let width = STRIPE.min(outputs - first);
                 let line = |column: usize| {
-                    // SAFETY: columns of the data are below the weight's rows, and each stripe of
-                    // columns of dW is touched by this task alone, one line at a time.
+                    // SAFETY: columns of the data are below the weight's rows, and this stripe of
+                    // columns of dW belongs to this task alone, which uses one row at a time.
                     unsafe { d_weight.slice(column * outputs + first, width) }
                 };
                 (0..layer.weight.rows).for_each(|column| line(column).fill(0.0));
@@ -111,21 +111,21 @@ impl Rows for Cpu {
     fn batch(&self, rows: &RowsView<'_>, restarts: usize, n_rows: usize) -> Result<CpuBatch> {
         let d = rows.n_columns;
         let x = Matrix { data: vec![0.0; restarts * n_rows * d], restarts, rows: n_rows, columns: d };
-        Ok(CpuBatch { x, ids: vec![0; restarts * n_rows], ends: Vec::new(), entries: Vec::new() })
+        Ok(CpuBatch { x, row_indices: vec![0; restarts * n_rows], ends: Vec::new(), entries: Vec::new() })
     }
 
     fn gather(&self, rows: &RowsView<'_>, selection: RowSelection<'_>, batch: &mut CpuBatch) -> Result<()> {
         let (b, n) = (batch.x.rows, rows.n_rows);
         let columns = batch.x.columns;
-        let lines = batch.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut batch.ids);
-        lines.enumerate().for_each(|(index, (out, id))| {
+        let rows_out = batch.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut batch.row_indices);
+        rows_out.enumerate().for_each(|(index, (out, row))| {
             let (restart, i) = (index / b, index % b);
-            *id = match selection {
+            *row = match selection {
                 RowSelection::Shuffled { keys, epoch, first } => keys[restart].permute(first + i, n, epoch),
-                // The last batch of a pass may extend beyond the end; its surplus rows repeat the last.
+                // The last batch may extend beyond the end; its surplus rows repeat the last row.
                 RowSelection::Range { first } => (first + i).min(n - 1),
             };
-            rows.row_into(*id, out);
+            rows.row_into(*row, out);
         });
         if let Some(csr) = sparse(rows) {
             batch.fill_entries(csr, rows.scaling);

@@ -1,12 +1,12 @@
-//! A buffer that tasks write side by side, each its own part.
+//! A buffer that several tasks write concurrently, each its own part.
 
 use std::marker::PhantomData;
 
-/// A mutable slice whose parts are written by several tasks, no part by two of them.
+/// A mutable slice of which several tasks write disjoint parts.
 ///
-/// It holds the borrow of the slice, so that nothing else can reach the buffer while it lives. What it hands out are
-/// either slices, for parts that are contiguous and therefore belong to one task as a whole, or a raw pointer to the
-/// corner of a [`tile`](Self::tile): between two rows of a tile lie columns of other tasks, so no reference may span them.
+/// It holds the borrow of the slice, so that nothing else can access the buffer while it lives. It gives out slices for
+/// contiguous parts, and a raw pointer for a [`tile`](Self::tile): between two rows of a tile there are columns of other
+/// tasks, so that no reference may span them.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'a> {
     start: *mut f32,
@@ -14,8 +14,8 @@ pub(super) struct Shared<'a> {
     borrow: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: all access goes through `slice` and the pointer of `tile`; their callers promise that no other task touches
-// the same numbers.
+// SAFETY: all access goes through `slice` and the pointer of `tile`; their callers guarantee that no other task
+// accesses the same elements.
 unsafe impl Sync for Shared<'_> {}
 // SAFETY: as above.
 unsafe impl Send for Shared<'_> {}
@@ -25,7 +25,7 @@ impl<'a> Shared<'a> {
         Self { start: values.as_mut_ptr(), len: values.len(), borrow: PhantomData }
     }
 
-    /// The address of element `i`, for prefetching; may lie beyond the end.
+    /// The address of element `i`, for prefetching; may be beyond the end.
     #[inline(always)]
     pub(super) fn at(self, i: usize) -> *const f32 {
         self.start.wrapping_add(i)
@@ -37,17 +37,17 @@ impl<'a> Shared<'a> {
     /// While the slice lives, nothing else reads or writes these elements.
     #[inline(always)]
     pub(super) unsafe fn slice(self, first: usize, len: usize) -> &'a mut [f32] {
-        assert!(first <= self.len && len <= self.len - first, "a task's part lies inside the buffer");
-        // SAFETY: inside the buffer by the check; exclusive by the caller's promise.
+        assert!(first <= self.len && len <= self.len - first, "a task's part is inside the buffer");
+        // SAFETY: inside the buffer by the check; exclusive as the caller guarantees.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(first), len) }
     }
 
-    /// The corner of a tile: `rows` rows of `columns` elements each, `stride` apart, the first at element `first`. All of
-    /// it lies inside the buffer. Whoever writes through the pointer promises that no other task touches the tile.
+    /// A pointer to the first element of a tile, whose `rows` rows of `columns` elements are `stride` apart. The tile is
+    /// inside the buffer. The caller must write through the pointer only if no other task accesses the tile.
     #[inline(always)]
     pub(super) fn tile(self, first: usize, rows: usize, stride: usize, columns: usize) -> *mut f32 {
         let span = rows.saturating_sub(1) * stride + columns;
-        assert!(first <= self.len && span <= self.len - first, "a task's tile lies inside the buffer");
+        assert!(first <= self.len && span <= self.len - first, "a task's tile is inside the buffer");
         self.start.wrapping_add(first)
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_side_by_side_are_written_by_two_threads() {
+    fn two_threads_write_adjacent_tiles() {
         const ROWS: usize = 5;
         let mut values = vec![0.0f32; ROWS * 8];
         let shared = Shared::new(&mut values);

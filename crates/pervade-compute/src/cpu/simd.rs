@@ -1,22 +1,22 @@
-//! The vector types that the matrix product is written for, chosen at run time.
+//! Vector types for the matrix product, selected at run time.
 //!
-//! Every type does the same operations in the same order (a fused multiply-add per element of the
-//! sum, in rising order of the summed index), so a result does not depend on the machine's
-//! instruction set: the same bytes on AVX-512, AVX2 and plain hardware.
+//! Every type does the same operations in the same order (one fused multiply-add per term of a
+//! sum, in increasing order of the index), so that results do not depend on the
+//! instruction set: the same bytes with AVX-512, AVX2 and portable code.
 
-/// Which instructions this machine offers.
+/// A vector instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// 512-bit vectors with fused multiply-add.
     Avx512,
     /// 256-bit vectors with fused multiply-add.
     Avx2,
-    /// Whatever the compiler makes of plain code.
+    /// Portable code.
     Plain,
 }
 
 impl Isa {
-    /// The best that this machine offers.
+    /// The best instruction set of this machine.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -35,7 +35,7 @@ impl Isa {
         Isa::Plain
     }
 
-    /// Whether this machine can run it. (The detection is remembered: this costs a few loads.)
+    /// Whether this machine supports it. (The detection is cached: this costs a few loads.)
     pub fn is_available(self) -> bool {
         match self {
             Isa::Plain => true,
@@ -44,7 +44,7 @@ impl Isa {
         }
     }
 
-    /// Every kind that this machine can run, for tests.
+    /// Every instruction set that this machine supports, for tests.
     pub fn available() -> Vec<Self> {
         match Self::detect() {
             Isa::Avx512 => vec![Isa::Avx512, Isa::Avx2, Isa::Plain],
@@ -54,10 +54,10 @@ impl Isa {
     }
 }
 
-/// A vector of single-precision numbers. All methods must be inlined into a function compiled for
+/// A vector of `f32`. All methods must be inlined into a function compiled for
 /// the matching instruction set; that is why they are unsafe to call.
 pub(super) trait Vector: Copy {
-    /// Numbers in a vector.
+    /// Elements per vector.
     const LANES: usize;
     /// Rows of the product's register tile: 2 x `TILE_ROWS` accumulators fill the registers.
     const TILE_ROWS: usize;
@@ -67,17 +67,17 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
-    /// Asks for the line of the cache that holds `at`; reads nothing, so any address will do.
+    /// Prefetches the cache line that contains `at`; any address is allowed.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
-    /// The same for what is used once.
+    /// The same for data that is used only once.
     #[inline(always)]
     fn prefetch_once(_at: *const f32) {}
     /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         for row in 0..8 {
             for column in 0..8 {
-                // SAFETY: both blocks are valid by the caller's word.
+                // SAFETY: both blocks are valid, as the caller guarantees.
                 unsafe { *to.add(column * to_stride + row) = *from.add(row * from_stride + column) };
             }
         }
@@ -89,7 +89,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     // SAFETY (all methods): called only from functions compiled for the instruction set, which run
-    // only after `Isa::detect` found it; pointers are valid for LANES numbers by the caller's word.
+    // only after `Isa::detect` found it; pointers are valid for LANES elements, as the caller guarantees.
     impl super::Vector for __m512 {
         const LANES: usize = 16;
         const TILE_ROWS: usize = 14;
@@ -130,7 +130,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
-            // SAFETY: both blocks are valid by the caller's word.
+            // SAFETY: both blocks are valid, as the caller guarantees.
             unsafe { transpose8(from, from_stride, to, to_stride) }
         }
     }
@@ -175,12 +175,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
-            // SAFETY: both blocks are valid by the caller's word.
+            // SAFETY: both blocks are valid, as the caller guarantees.
             unsafe { transpose8(from, from_stride, to, to_stride) }
         }
     }
 
-    /// Pairs, then quads, then halves of the lines change places.
+    /// Exchanges pairs, then quads, then halves of the rows.
     #[inline(always)]
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         // SAFETY: eight numbers can be read from and written to each of eight lines, by the caller's
@@ -218,12 +218,12 @@ impl Vector for [f32; 4] {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller gives a pointer valid for four numbers.
+        // SAFETY: the caller guarantees a pointer valid for four elements.
         unsafe { from.cast::<[f32; 4]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller gives a pointer valid for four numbers.
+        // SAFETY: the caller guarantees a pointer valid for four elements.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self) }
     }
     #[inline(always)]
@@ -232,10 +232,10 @@ impl Vector for [f32; 4] {
     }
 }
 
-/// Compiles a function body for each instruction set and runs the one asked for.
+/// Compiles a function body for each instruction set and runs the version for `isa`.
 ///
-/// The body may use loops that the compiler vectorises; it must not be allowed to change the order
-/// of a sum, so sums are written with a fixed number of lanes.
+/// The compiler vectorises loops in the body but cannot reorder sums, so that sums are written with
+/// a fixed number of lanes.
 macro_rules! for_isa {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block) => {
         $(#[$doc])*

@@ -7,7 +7,7 @@ use super::math::ln;
 use super::{Cpu, CpuSums, M};
 use crate::{MixtureSlots, Params, Result, SoftClusters};
 
-// On one thread: next to the networks' products this is nothing.
+// Single-threaded: negligible compared with the networks' products.
 impl SoftClusters for Cpu {
     fn soft_clusters(
         &self,

@@ -1,22 +1,22 @@
-//! A stick of length one, broken again and again: weights whose fractions have Kumaraswamy distributions (Nalisnick
-//! and Smyth, 2017), their divergence from Beta distributions, and the gradients of both.
+//! Stick-breaking weights whose fractions have Kumaraswamy distributions (Nalisnick and Smyth, 2017), the KL divergence
+//! of these from Beta distributions, and the gradients of both.
 //!
-//! A row's head is J numbers whose softplus is a, then J whose softplus is b; of both the last is not used, because the
-//! last weight is what is left. Fraction k of what is left is v_k = (1 - u^(1/b))^(1/a) with u uniform, or its mean
-//! b B(1 + 1/a, b); weight k is v_k times the product of 1 - v over those before it. Double precision: fractions come
-//! close to one, and the gamma functions' differences close to nothing.
+//! A row's head holds J values whose softplus is a, then J whose softplus is b; the last of each is unused, because the
+//! last weight is the remainder of the stick. Fraction k is v_k = (1 - u^(1/b))^(1/a) with u uniform, or its mean
+//! b B(1 + 1/a, b); weight k is v_k times the product of 1 - v over the fractions before it. In double precision, since
+//! fractions can be close to one and the differences of gamma functions close to zero.
 
 use rayon::prelude::*;
 
 use super::gamma::{exp, ln, ln_gamma_and_digamma, trigamma};
 use super::{Cpu, CpuSums, M};
 use crate::{
-    DRAWN_FRACTION, Draw, KUMARASWAMY_LIMITS, MOST_STICKS, Result, SERIES_TERMS, StickBreaking, StickPrior,
+    DRAWN_FRACTION, Draw, KUMARASWAMY_LIMITS, MAX_STICKS, Result, SERIES_TERMS, StickBreaking, StickPrior,
 };
 
 const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// a or b, and its derivative for the number in the head.
+/// a or b from its raw value in the head, and its derivative.
 fn parameter(raw: f32) -> (f64, f64) {
     let raw = f64::from(raw);
     let e = exp(-raw.abs());
@@ -26,7 +26,7 @@ fn parameter(raw: f32) -> (f64, f64) {
     if value > least && value < most { (value, logistic) } else { (value.clamp(least, most), 0.0) }
 }
 
-/// v = (1 - u^(1/b))^(1/a), and the derivatives of ln v for a and b.
+/// v = (1 - u^(1/b))^(1/a), and the derivatives of ln v with respect to a and b.
 fn drawn_fraction(word: u32, a: f64, b: f64) -> (f64, [f64; 2]) {
     let [low, high] = DRAWN_FRACTION;
     let u = low + (high - low) * ((f64::from(word >> 8) + 0.5) / 16_777_216.0);
@@ -36,7 +36,7 @@ fn drawn_fraction(word: u32, a: f64, b: f64) -> (f64, [f64; 2]) {
     (exp(log_v), [-log_v / a, log_power * power / (a * b * (1.0 - power))])
 }
 
-/// The mean of v, and the derivatives of its logarithm for a and b.
+/// The mean of v, and the derivatives of its logarithm with respect to a and b.
 fn mean_fraction(a: f64, b: f64) -> (f64, [f64; 2]) {
     let inverse = 1.0 / a;
     let (gamma_a, psi_a) = ln_gamma_and_digamma(1.0 + inverse);
@@ -46,7 +46,7 @@ fn mean_fraction(a: f64, b: f64) -> (f64, [f64; 2]) {
     (exp(log_mean), [(psi_ab - psi_a) * inverse * inverse, 1.0 / b + psi_b - psi_ab])
 }
 
-/// Fraction `k` of a row with the derivatives of its logarithm for the head's two numbers.
+/// Fraction `k` of a row, and the derivatives of its logarithm with respect to the head's two raw values.
 fn fraction(draw: Option<Draw<'_>>, restart: usize, row: usize, head: &[f32], k: usize) -> (f64, [f64; 2]) {
     let (a, a_slope) = parameter(head[k]);
     let (b, b_slope) = parameter(head[head.len() / 2 + k]);
@@ -60,10 +60,11 @@ fn fraction(draw: Option<Draw<'_>>, restart: usize, row: usize, head: &[f32], k:
     (v, [for_a * a_slope, for_b * b_slope])
 }
 
-/// KL(Kumaraswamy(a, b) || Beta(first, second)) without ln B(first, second), and its derivatives for a and b.
+/// KL(Kumaraswamy(a, b) || Beta(first, second)) without ln B(first, second), and its derivatives with respect to a and
+/// b.
 fn divergence(a: f64, b: f64, [first, second]: [f64; 2]) -> (f64, [f64; 2]) {
     let (gamma_b, psi_b) = ln_gamma_and_digamma(b);
-    // E ln v is this over a.
+    // a E ln v.
     let log_mean = -EULER - psi_b - 1.0 / b;
     let mut kl = (a - first) / a * log_mean + ln(a) + ln(b) - (b - 1.0) / b;
     let mut for_a = first / (a * a) * log_mean + 1.0 / a;
@@ -110,14 +111,14 @@ impl StickBreaking for Cpu {
         d_head.data.par_chunks_exact_mut(2 * j).with_min_len(8).enumerate().for_each(|(index, d_head)| {
             let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
             let dw = &d_weights.data[index * j..(index + 1) * j];
-            // Fractions, the derivatives of their logarithms, and what was left before each.
-            let (mut fractions, mut left) = ([(0.0, [0.0; 2], 0.0); MOST_STICKS], 1.0);
+            // Fractions, the derivatives of their logarithms, and the length of the stick before each.
+            let (mut fractions, mut left) = ([(0.0, [0.0; 2], 0.0); MAX_STICKS], 1.0);
             for k in 0..j - 1 {
                 let (v, slopes) = fraction(draw, index / rows, index % rows, head, k);
                 fractions[k] = (v, slopes, left);
                 left *= 1.0 - v;
             }
-            // What is left after a fraction is shared by all weights behind it.
+            // All later weights depend on the remaining stick.
             let mut d_left = f64::from(dw[j - 1]);
             for k in (0..j - 1).rev() {
                 let (v, slopes, left) = fractions[k];
@@ -135,8 +136,8 @@ impl StickBreaking for Cpu {
         let (j, rows) = (head.columns / 2, head.rows);
         let constants: f64 = (0..j - 1).map(|k| ln_beta(prior.beta(k, j))).sum();
         let per_row = sums.rows(head.restarts * rows);
-        let both = d_head.data.par_chunks_exact_mut(2 * j).zip(per_row.par_iter_mut());
-        both.with_min_len(4).enumerate().for_each(|(index, (d_head, row_sums))| {
+        let rows_out = d_head.data.par_chunks_exact_mut(2 * j).zip(per_row.par_iter_mut());
+        rows_out.with_min_len(4).enumerate().for_each(|(index, (d_head, row_sums))| {
             let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
             d_head.fill(0.0);
             let mut total = constants;

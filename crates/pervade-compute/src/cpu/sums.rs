@@ -3,7 +3,7 @@
 use super::Cpu;
 use crate::{Result, Sums, Terms};
 
-/// Running sums of the terms, and room for one value per row.
+/// Running sums of the terms, and scratch for the terms of each row.
 #[derive(Debug)]
 pub struct CpuSums {
     pub(super) totals: Vec<Terms>,
@@ -11,7 +11,7 @@ pub struct CpuSums {
 }
 
 impl CpuSums {
-    /// One entry per row, to be filled by tasks and summed in order.
+    /// The scratch of the first `n` rows, filled by tasks and then summed in order.
     pub(super) fn rows(&mut self, n: usize) -> &mut [[f64; 3]] {
         &mut self.per_row[..n]
     }

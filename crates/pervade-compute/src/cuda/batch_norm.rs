@@ -1,10 +1,10 @@
-//! Batch normalisation: sums of columns by blocks of their own, then one thread per number.
+//! Batch normalisation: a kernel that sums columns, then an elementwise one.
 
 use super::driver::{Arg, Kernel, Launch};
-use super::{Cuda, CudaBuffer, M, blocks, one_thread_each};
+use super::{Cuda, CudaBuffer, M, blocks, elementwise};
 use crate::{AdamStep, BatchNorm, NORM_ROWS, NormSlots, Params, Result};
 
-/// What `kernels/batch_norm.cu` calls by the same name.
+/// The struct of the same name in `kernels/batch_norm.cu`.
 #[repr(C)]
 struct Norm {
     stride: u64,
@@ -23,12 +23,12 @@ impl Norm {
     }
 }
 
-/// Columns of a block that sums, and threads of each, as in `kernels/batch_norm.cu`.
+/// Columns per block that sums, and threads per column, as in `kernels/batch_norm.cu`.
 const COLUMNS: u32 = 8;
 const LANES: u32 = 64;
 
 impl Cuda {
-    /// A block for every eight columns of every group.
+    /// Launches one block for every eight columns of every group.
     fn sum_columns(&self, kernel: Kernel, x: &M, groups: usize, addresses: &[u64]) -> Result<()> {
         let launch = Launch {
             kernel,
@@ -41,8 +41,8 @@ impl Cuda {
         self.driver.launch(launch, &args)
     }
 
-    /// A thread for every number of `x`.
-    fn for_each_number(
+    /// Launches one thread per element of `x`.
+    fn for_each_element(
         &self,
         kernel: Kernel,
         params: &Params<CudaBuffer>,
@@ -56,7 +56,7 @@ impl Cuda {
         let first = [Arg::of(&norm), params.values.address(0).into()];
         let addresses = addresses.iter().map(|&at| Arg::from(at));
         let args: Vec<Arg<'_>> = first.into_iter().chain(addresses).chain(sizes).collect();
-        self.driver.launch(one_thread_each(kernel, n), &args)
+        self.driver.launch(elementwise(kernel, n), &args)
     }
 }
 
@@ -70,10 +70,10 @@ impl BatchNorm for Cuda {
         y: &mut M,
     ) -> Result<()> {
         let (groups, _) = layer.groups(x, statistics);
-        assert!(x.stride() == y.stride() && x.restarts == statistics.restarts, "room for every number");
+        assert!(x.stride() == y.stride() && x.restarts == statistics.restarts, "an output of the same size");
         let [x_at, of_x, y_at] = [x.data.address(0), statistics.data.address(0), y.data.address(0)];
         self.sum_columns(Kernel::NormStatistics, x, groups, &[x_at, of_x])?;
-        self.for_each_number(Kernel::NormApply, params, layer, x, groups, &[of_x, x_at, y_at])
+        self.for_each_element(Kernel::NormApply, params, layer, x, groups, &[of_x, x_at, y_at])
     }
 
     fn batch_norm_inference(
@@ -83,9 +83,9 @@ impl BatchNorm for Cuda {
         x: &M,
         y: &mut M,
     ) -> Result<()> {
-        assert!(x.stride() == y.stride() && x.columns == layer.n_columns(), "room for every number");
+        assert!(x.stride() == y.stride() && x.columns == layer.n_columns(), "an output of the same size");
         let addresses = [0, x.data.address(0), y.data.address(0)];
-        self.for_each_number(Kernel::NormApply, params, layer, x, 1, &addresses)
+        self.for_each_element(Kernel::NormApply, params, layer, x, 1, &addresses)
     }
 
     fn batch_norm_backward_input(
@@ -98,11 +98,11 @@ impl BatchNorm for Cuda {
         dx: &mut M,
     ) -> Result<()> {
         let (groups, _) = layer.groups(x, statistics);
-        assert!(x.stride() == dy.stride() && x.stride() == dx.stride(), "a gradient for each number");
+        assert!(x.stride() == dy.stride() && x.stride() == dx.stride(), "gradients of the same size");
         let [x_at, of_x] = [x.data.address(0), statistics.data.address(0)];
         let [dy_at, dx_at] = [dy.data.address(0), dx.data.address(0)];
         self.sum_columns(Kernel::NormSums, x, groups, &[x_at, dy_at, of_x])?;
-        self.for_each_number(Kernel::NormBackward, params, layer, x, groups, &[of_x, x_at, dy_at, dx_at])
+        self.for_each_element(Kernel::NormBackward, params, layer, x, groups, &[of_x, x_at, dy_at, dx_at])
     }
 
     fn batch_norm_backward_weights(

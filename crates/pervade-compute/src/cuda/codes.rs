@@ -1,20 +1,20 @@
-//! Codes that are partly a choice of one of many.
+//! Latent codes with a categorical part and a continuous part.
 
 use std::ops::Range;
 
 use super::driver::{Arg, Kernel, Launch};
-use super::{Cuda, CudaSums, M, blocks, one_thread_each};
+use super::{Cuda, CudaSums, M, blocks, elementwise};
 use crate::{Codes, Draw, Result};
 
-/// Threads of a block where each works for itself.
+/// Threads per block.
 const THREADS: u32 = 128;
 
 impl Codes for Cuda {
     fn softmax(&self, n: usize, x: &mut M) -> Result<()> {
-        assert!(n <= x.columns, "a softmax over columns that are there");
+        assert!(n <= x.columns, "a softmax over existing columns");
         let rows = x.restarts * x.rows;
         let args = [Arg::from(x.data.address(0)), rows.into(), x.columns.into(), n.into()];
-        self.driver.launch(one_thread_each(Kernel::Softmax, rows), &args)
+        self.driver.launch(elementwise(Kernel::Softmax, rows), &args)
     }
 
     fn softmax_backward(&self, n: usize, y: &M, dy: &mut M) -> Result<()> {
@@ -23,7 +23,7 @@ impl Codes for Cuda {
         let addresses = [y.data.address(0), dy.data.address(0)].map(Arg::from);
         let sizes = [rows, y.columns, n].map(Arg::from);
         let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes).collect();
-        self.driver.launch(one_thread_each(Kernel::SoftmaxBackward, rows), &args)
+        self.driver.launch(elementwise(Kernel::SoftmaxBackward, rows), &args)
     }
 
     fn copy_block(
@@ -34,22 +34,22 @@ impl Codes for Cuda {
         y: &mut M,
         [row, column]: [usize; 2],
     ) -> Result<()> {
-        assert!(columns.end <= x.columns && column + columns.len() <= y.columns, "columns that are there");
-        assert!(rows.end <= x.rows && row + rows.len() <= y.rows, "rows that are there");
-        assert!(x.restarts == y.restarts, "as many restarts");
+        assert!(columns.end <= x.columns && column + columns.len() <= y.columns, "existing columns");
+        assert!(rows.end <= x.rows && row + rows.len() <= y.rows, "existing rows");
+        assert!(x.restarts == y.restarts, "the same number of restarts");
         let addresses = [x.data.address(0), y.data.address(0)].map(Arg::from);
         let all = x.restarts * rows.len();
         let from = [x.rows, x.columns, rows.start, columns.start];
         let sizes = [all, rows.len(), columns.len()].into_iter().chain(from);
         let to = [y.rows, y.columns, row, column];
-        let launch = one_thread_each(Kernel::CopyBlock, all * columns.len());
+        let launch = elementwise(Kernel::CopyBlock, all * columns.len());
         let args: Vec<Arg<'_>> = addresses.into_iter().chain(sizes.chain(to).map(Arg::from)).collect();
         self.driver.launch(launch, &args)
     }
 
     fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut M) -> Result<()> {
-        assert!(n_choices <= z.columns, "a choice among columns that are there");
-        let (keys, clock, step) = self.drawn(draw);
+        assert!(n_choices <= z.columns, "a choice among existing columns");
+        let (keys, clock, step) = self.draw_arguments(draw);
         let launch = Launch {
             kernel: Kernel::DrawCodes,
             grid: (blocks(z.stride(), THREADS), z.restarts as u32, 1),
@@ -63,18 +63,18 @@ impl Codes for Cuda {
 
     fn code_likelihood(
         &self,
-        (n_choices, n_numbers): (usize, usize),
+        (n_choices, n_continuous): (usize, usize),
         weight: f32,
         codes: &M,
         output: &mut M,
         sums: &mut CudaSums,
     ) -> Result<()> {
         assert!(
-            codes.rows <= output.rows && n_choices + n_numbers <= codes.columns,
+            codes.rows <= output.rows && n_choices + n_continuous <= codes.columns,
             "codes for these outputs"
         );
         let width = output.columns - n_choices;
-        assert!(width == n_numbers || width == 2 * n_numbers, "means, and log variances or none");
+        assert!(width == n_continuous || width == 2 * n_continuous, "means, and log variances or none");
         assert!(output.rows == sums.n_samples, "sums made for batches of this size");
         let launch = Launch {
             kernel: Kernel::CodeLikelihood,
@@ -84,7 +84,7 @@ impl Codes for Cuda {
         };
         let addresses = [codes.data.address(0), output.data.address(0), sums.address()].map(Arg::from);
         let sizes =
-            [codes.rows, output.rows, codes.columns, output.columns, n_choices, n_numbers].map(Arg::from);
+            [codes.rows, output.rows, codes.columns, output.columns, n_choices, n_continuous].map(Arg::from);
         let scale = Arg::from(weight / output.rows as f32);
         self.driver.launch(launch, &addresses.into_iter().chain(sizes).chain([scale]).collect::<Vec<_>>())
     }

@@ -1,4 +1,4 @@
-//! The kernels' sources, and their compilation by NVRTC for the device at hand.
+//! The kernels' sources, and their compilation by NVRTC for the device in use.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ const SOURCES: [(&str, &str); 19] = [
     ("neighbours.cu", include_str!("kernels/neighbours.cu")),
 ];
 
-/// NVRTC can be opened.
+/// Checks that NVRTC can be loaded.
 fn check_library() -> Result<()> {
-    // SAFETY: opens the library, which runs its start-up code and nothing else.
+    // SAFETY: only loads the library, which runs its start-up code.
     if !unsafe { nvrtc_sys::is_culib_present() } {
         return Err(Error::Failed {
             problem: "CUDA's run-time compiler was not found (looked for libnvrtc.so, libnvrtc.so.13 and \
@@ -47,15 +47,15 @@ fn check_library() -> Result<()> {
     Ok(())
 }
 
-/// The version of NVRTC, which must be there.
+/// The version of NVRTC, which must be present.
 pub(super) fn nvrtc_version() -> String {
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: writes two numbers.
+    // SAFETY: writes two integers.
     unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) };
     format!("{major}.{minor}")
 }
 
-/// The kernels for the device at hand.
+/// Loads the kernels for a device of this compute capability.
 pub(super) fn load(
     context: &Arc<CudaContext>,
     (major, minor): (i32, i32),
@@ -70,13 +70,13 @@ pub(super) fn load(
             advice: Advice::UseCpu,
         });
     }
-    // The instructions that only Hopper has need the architecture's special name.
+    // Hopper's special instructions need the architecture-specific target.
     let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
     let image = cached_image(&format!("sm_{major}{minor}{hopper}"), precision, kernels)?;
     context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
 }
 
-/// Machine code of all kernels from the cache; else compiled, which takes seconds, and stored there.
+/// Machine code of all kernels, from the cache or else compiled, which takes seconds, and stored there.
 pub fn cached_image(
     architecture: &str,
     precision: Precision,
@@ -84,21 +84,21 @@ pub fn cached_image(
 ) -> Result<Vec<u8>> {
     check_library()?;
     let Some(cache) = cache else { return compile_image(architecture, precision) };
-    let made_of = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
-    let made_of = xxh3_128(made_of.as_bytes()).to_le_bytes();
+    let inputs = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
+    let inputs_hash = xxh3_128(inputs.as_bytes()).to_le_bytes();
     let name = format!("kernels-{architecture}-{precision:?}.cubin").to_lowercase();
-    if let Some(image) = cache.load(&name).and_then(|file| image_in(&file, made_of)) {
+    if let Some(image) = cache.load(&name).and_then(|file| image_in(&file, inputs_hash)) {
         return Ok(image);
     }
     let image = compile_image(architecture, precision)?;
-    cache.store(&name, &[&made_of[..], &xxh3_128(&image).to_le_bytes(), &image].concat());
+    cache.store(&name, &[&inputs_hash[..], &xxh3_128(&image).to_le_bytes(), &image].concat());
     Ok(image)
 }
 
-/// What a cached file holds after two checksums: of what it was made of, and of itself.
-fn image_in(file: &[u8], made_of: [u8; 16]) -> Option<Vec<u8>> {
-    let (sums, image) = file.split_at_checked(32)?;
-    (sums == [made_of, xxh3_128(image).to_le_bytes()].concat()).then(|| image.to_vec())
+/// The image in a cached file, if the two hashes before it, of the compiler's inputs and of the image, match.
+fn image_in(file: &[u8], inputs_hash: [u8; 16]) -> Option<Vec<u8>> {
+    let (hashes, image) = file.split_at_checked(32)?;
+    (hashes == [inputs_hash, xxh3_128(image).to_le_bytes()].concat()).then(|| image.to_vec())
 }
 
 fn source() -> String {
@@ -113,37 +113,37 @@ fn options(architecture: &str, precision: Precision) -> [String; 3] {
 /// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
 pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
     check_library()?;
-    let broken = |what: &str| Error::Failed {
+    let compile_error = |what: &str| Error::Failed {
         problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
         advice: Advice::UpdateCompiler,
     };
-    let source = CString::new(source()).map_err(|_| broken("a zero byte in the source"))?;
-    let program = nvrtc::create_program(&source, None).map_err(|e| broken(&format!("{e:?}")))?;
+    let source = CString::new(source()).map_err(|_| compile_error("a zero byte in the source"))?;
+    let program = nvrtc::create_program(&source, None).map_err(|e| compile_error(&format!("{e:?}")))?;
     // SAFETY: the program was just created and is destroyed once, below.
     let image = unsafe {
         match nvrtc::compile_program(program, &options(architecture, precision)) {
-            Ok(()) => cubin(program).map_err(|e| broken(&e)),
+            Ok(()) => cubin(program).map_err(|e| compile_error(&e)),
             Err(_) => {
                 let log = nvrtc::get_program_log(program).unwrap_or_default();
                 let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
-                Err(broken(log.trim_matches(['\0', '\n'])))
+                Err(compile_error(log.trim_matches(['\0', '\n'])))
             }
         }
     };
     // SAFETY: as above.
     let destroyed = unsafe { nvrtc::destroy_program(program) };
-    image.and_then(|image| destroyed.map(|()| image).map_err(|e| broken(&format!("{e:?}"))))
+    image.and_then(|image| destroyed.map(|()| image).map_err(|e| compile_error(&format!("{e:?}"))))
 }
 
 /// # Safety
 /// The program was compiled.
 unsafe fn cubin(program: nvrtc_sys::nvrtcProgram) -> std::result::Result<Vec<u8>, String> {
     let mut size = 0;
-    // SAFETY: a compiled program, and room for the size.
+    // SAFETY: a compiled program, and a valid pointer to the size.
     let result = unsafe { nvrtc_sys::nvrtcGetCUBINSize(program, &raw mut size) };
     result.result().map_err(|e| format!("{e:?}"))?;
     let mut image = vec![0u8; size];
-    // SAFETY: the image has the size that was asked for.
+    // SAFETY: the image has the size that NVRTC reported.
     let result = unsafe { nvrtc_sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) };
     result.result().map_err(|e| format!("{e:?}")).map(|()| image)
 }

@@ -1,12 +1,12 @@
 //! Windows of images, and images from windows.
 
 use super::driver::{Arg, Kernel};
-use super::{Cuda, M, one_thread_each};
+use super::{Cuda, M, elementwise};
 use crate::{Convolution, Result, Windows};
 
-/// What `kernels/convolution.cu` calls `Windows`.
+/// `Windows` in `kernels/convolution.cu`.
 #[repr(C)]
-struct Raw {
+struct RawWindows {
     height: u32,
     width: u32,
     channels: u32,
@@ -17,7 +17,7 @@ struct Raw {
     across: u32,
 }
 
-impl From<&Windows> for Raw {
+impl From<&Windows> for RawWindows {
     fn from(windows: &Windows) -> Self {
         let [down, across] = windows.count().map(|n| n as u32);
         Self {
@@ -34,21 +34,21 @@ impl From<&Windows> for Raw {
 }
 
 impl Cuda {
-    fn move_windows(&self, kernel: Kernel, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
-        let (raw, n) = (Raw::from(windows), y.restarts * y.stride());
+    fn launch_windows(&self, kernel: Kernel, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
+        let (raw, n) = (RawWindows::from(windows), y.restarts * y.stride());
         let args = [Arg::of(&raw), x.data.address(0).into(), y.data.address(0).into(), n.into()];
-        self.driver.launch(one_thread_each(kernel, n), &args)
+        self.driver.launch(elementwise(kernel, n), &args)
     }
 }
 
 impl Convolution for Cuda {
     fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
         windows.n_images(x, y);
-        self.move_windows(Kernel::Unfold, windows, x, y)
+        self.launch_windows(Kernel::Unfold, windows, x, y)
     }
 
     fn fold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
         windows.n_images(y, x);
-        self.move_windows(Kernel::Fold, windows, x, y)
+        self.launch_windows(Kernel::Fold, windows, x, y)
     }
 }

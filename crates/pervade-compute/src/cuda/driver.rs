@@ -1,4 +1,4 @@
-//! The driver's side: opening a device, compiling the kernels, memory, streams, launches and errors.
+//! The CUDA driver: opening a device, memory, streams, launches and errors.
 
 mod launch;
 mod map;
@@ -17,18 +17,18 @@ use launch::WEIGHT_STREAMS;
 pub(super) use launch::{Arg, Launch, StreamId};
 pub(super) use map::{Map, MappedMatrix};
 pub use memory::DeviceMemory;
-use memory::Keeper;
-pub(super) use memory::Kept;
+pub(super) use memory::HeldMemory;
+use memory::MemoryHolder;
 
 use super::compile::{load, nvrtc_version};
 use super::layers::{HOPPER_SHARED, WEIGHTS_SHARED};
 use crate::random::Key;
-use crate::{Advice, Error, KernelCache, MOST_STEPS, Precision, Result, Tick, inverse_root, step_size};
+use crate::{Advice, Error, KernelCache, MAX_STEPS, Precision, Result, Tick, inverse_root, step_size};
 
-/// Restarts whose keys fit into a launch.
+/// The maximum number of restarts: their keys are passed as a kernel argument.
 pub(super) const MOST_RESTARTS: usize = 64;
 
-/// What `kernels/common.cu` calls by the same name.
+/// The struct of the same name in `kernels/common.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Clock {
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// What `kernels/common.cu` calls by the same name.
+/// The struct of the same name in `kernels/common.cu`.
 #[repr(C)]
 #[derive(Clone)]
 pub(super) struct Keys {
@@ -72,7 +72,7 @@ impl Keys {
 
 macro_rules! kernels {
     ($($variant:ident = $name:literal),* $(,)?) => {
-        /// The kernels by name.
+        /// The kernels.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Kernel { $($variant),* }
         const NAMES: &[&str] = &[$($name),*];
@@ -133,8 +133,8 @@ kernels! {
     Neighbours = "neighbours",
 }
 
-/// Shared memory that a kernel may ask for: more than the default.
-pub(super) const MOST_SHARED: u32 = 96 * 1024;
+/// The maximum shared memory of most kernels, in bytes: more than CUDA's default.
+pub(super) const MAX_SHARED: u32 = 96 * 1024;
 
 /// An open device with its streams and kernels.
 pub(super) struct Driver {
@@ -151,14 +151,14 @@ pub(super) struct Driver {
     capability: (i32, i32),
     n_processors: u32,
     recording: AtomicBool,
-    /// The next kernel must not start early.
+    /// Whether the next kernel of the main stream must not start early.
     no_early_launch: AtomicBool,
-    keeper: Arc<Keeper>,
+    holder: Arc<MemoryHolder>,
 }
 
-/// Whether there is a driver that finds a device.
+/// Whether there is a driver and at least one device.
 pub(super) fn is_present() -> bool {
-    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    // SAFETY: only loads the driver's library, which runs its start-up code.
     let has_driver = unsafe { sys::is_culib_present() };
     has_driver && CudaContext::device_count().is_ok_and(|n| n > 0)
 }
@@ -173,35 +173,36 @@ impl Driver {
         let context = CudaContext::new(ordinal).map_err(|e| failed("open the device", e))?;
         // SAFETY: this module orders its streams itself.
         unsafe { context.disable_event_tracking() };
-        let of = |result| move |e| failed(result, e);
-        let stream = || context.new_stream().map_err(of("make a stream"));
+        let failing_to = |what| move |e| failed(what, e);
+        let stream = || context.new_stream().map_err(failing_to("create a stream"));
         let (main, prior, weights) = (stream()?, stream()?, [stream()?, stream()?, stream()?]);
-        let event = || context.new_event(None).map_err(of("make an event"));
+        let event = || context.new_event(None).map_err(failing_to("create an event"));
         let (event, sampled) = (event()?, event()?);
-        let capability = context.compute_capability().map_err(of("ask for the device's kind"))?;
+        let capability = context.compute_capability().map_err(failing_to("query the compute capability"))?;
         let module = load(&context, capability, precision, kernels)?;
         let functions = NAMES
             .iter()
-            .map(|name| module.load_function(name).map_err(of("find a kernel")))
+            .map(|name| module.load_function(name).map_err(failing_to("find a kernel")))
             .collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
             let shared = match *name {
-                "prior_rows" | "responsibilities" | "neighbours" => MOST_SHARED,
-                name if name.starts_with("product") => MOST_SHARED,
+                "prior_rows" | "responsibilities" | "neighbours" => MAX_SHARED,
+                name if name.starts_with("product") => MAX_SHARED,
                 name if name.starts_with("many") && capability == (9, 0) => HOPPER_SHARED,
                 "update_weights" if capability == (9, 0) => WEIGHTS_SHARED,
                 _ => continue,
             };
             function
                 .set_attribute(attribute, shared as i32)
-                .map_err(of("give a kernel its shared memory"))?;
+                .map_err(failing_to("configure a kernel's shared memory"))?;
         }
-        let words = MOST_STEPS * size_of::<Clock>() / size_of::<u64>();
-        let clocks = main.alloc_zeros::<u64>(words).map_err(of("take memory"))?;
-        let name = context.name().map_err(of("ask for the device's name"))?;
+        let words = MAX_STEPS * size_of::<Clock>() / size_of::<u64>();
+        let clocks = main.alloc_zeros::<u64>(words).map_err(failing_to("allocate memory"))?;
+        let name = context.name().map_err(failing_to("query the device's name"))?;
         let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let n_processors = context.attribute(count).map_err(of("ask for the device's size"))? as u32;
+        let n_processors =
+            context.attribute(count).map_err(failing_to("query the number of multiprocessors"))? as u32;
         let address = address(&clocks, &main);
         Ok(Self {
             context,
@@ -218,11 +219,11 @@ impl Driver {
             n_processors,
             recording: AtomicBool::new(false),
             no_early_launch: AtomicBool::new(false),
-            keeper: Arc::default(),
+            holder: Arc::default(),
         })
     }
 
-    /// Whether the kernels were compiled for Hopper with all that is its own.
+    /// Whether the kernels were compiled for Hopper, with its special instructions.
     pub(super) fn is_hopper(&self) -> bool {
         self.capability == (9, 0)
     }
@@ -231,22 +232,22 @@ impl Driver {
         &self.name
     }
 
-    /// Multiprocessors: at least as many blocks run at the same time.
+    /// The number of multiprocessors.
     pub(super) fn n_processors(&self) -> u32 {
         self.n_processors
     }
 
-    /// The clock of one of the steps that are replayed at once.
+    /// The address of the clock of step `step` among those replayed at once.
     pub(super) fn clock_address(&self, step: usize) -> u64 {
         self.clocks + (step * size_of::<Clock>()) as u64
     }
 
     pub(super) fn describe(&self) -> Result<Vec<(&'static str, String)>> {
-        let (major, minor) = self.context.compute_capability().map_err(|e| failed("ask the device", e))?;
-        let (free, total) = self.context.mem_get_info().map_err(|e| failed("ask for memory", e))?;
+        let (major, minor) = self.context.compute_capability().map_err(|e| failed("query the device", e))?;
+        let (free, total) = self.context.mem_get_info().map_err(|e| failed("query the memory", e))?;
         let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
         let mut version = 0;
-        // SAFETY: writes one number.
+        // SAFETY: writes one integer.
         unsafe { sys::cuDriverGetVersion(&raw mut version) };
         Ok(vec![
             ("device", self.name.clone()),
@@ -258,60 +259,64 @@ impl Driver {
         ])
     }
 
-    /// Single-precision operations and bytes a second, as the device's clocks promise.
+    /// Peak single-precision operations and bytes per second, from the device's clock rates.
     pub(super) fn rates(&self) -> Result<(f64, f64)> {
         use sys::CUdevice_attribute_enum as Attribute;
-        let ask = |what| self.context.attribute(what).map(f64::from).map_err(|e| failed("ask the device", e));
-        let clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
-        let memory_clock = 1e3 * ask(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-        let bus_bytes = ask(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
-        // 128 fused multiply-adds per multiprocessor and clock; memory transfers twice per clock.
+        let query =
+            |what| self.context.attribute(what).map(f64::from).map_err(|e| failed("query the device", e));
+        let clock = 1e3 * query(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        let memory_clock = 1e3 * query(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+        let bus_bytes = query(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+        // 128 fused multiply-adds per multiprocessor and cycle; memory transfers twice per cycle.
         Ok((2.0 * 128.0 * f64::from(self.n_processors) * clock, 2.0 * memory_clock * bus_bytes))
     }
 
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits + Send + Sync + 'static>(
         &self,
         len: usize,
     ) -> Result<DeviceMemory<T>> {
-        // An empty allocation has no address.
-        let slice =
-            self.main.alloc_zeros::<T>(len.max(1)).map_err(|e| self.no_room(len * size_of::<T>(), e))?;
+        // An empty allocation would have no address.
+        let slice = self
+            .main
+            .alloc_zeros::<T>(len.max(1))
+            .map_err(|e| self.allocation_error(len * size_of::<T>(), e))?;
         Ok(self.memory(slice, len))
     }
 
-    /// Host numbers on the device.
+    /// Copies values to new memory on the device.
     pub(super) fn upload<T: DeviceRepr + Send + Sync + 'static>(
         &self,
         values: &[T],
     ) -> Result<DeviceMemory<T>> {
-        let slice = self.main.clone_htod(values).map_err(|e| self.no_room(size_of_val(values), e))?;
+        let slice =
+            self.main.clone_htod(values).map_err(|e| self.allocation_error(size_of_val(values), e))?;
         Ok(self.memory(slice, values.len()))
     }
 
     fn memory<T: Send + Sync + 'static>(&self, slice: CudaSlice<T>, len: usize) -> DeviceMemory<T> {
         let at = address(&slice, &self.main);
-        DeviceMemory::new(slice, at, len, self.keeper.clone())
+        DeviceMemory::new(slice, at, len, self.holder.clone())
     }
 
-    fn no_room(&self, bytes: usize, error: DriverError) -> Error {
+    fn allocation_error(&self, bytes: usize, error: DriverError) -> Error {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-            return failed("take memory", error);
+            return failed("allocate memory", error);
         }
         let free = self.context.mem_get_info().map_or(0, |(free, _)| free);
         Error::OutOfMemory { needed: bytes as u64, free: free as u64 }
     }
 
-    /// Sets all numbers to zero.
+    /// Sets all elements to zero.
     pub(super) fn clear<T: Send + Sync + 'static>(&self, memory: &mut DeviceMemory<T>) -> Result<()> {
         let (at, bytes) = (memory.address(0), memory.len() * size_of::<T>());
         self.use_device()?;
-        // SAFETY: the bytes lie in live memory, which the caller has to itself; zero is a valid number.
+        // SAFETY: the bytes are live memory to which the caller has exclusive access; zero is a valid value.
         unsafe { result::memset_d8_async(at, 0, bytes, self.main.cu_stream()) }
             .map_err(|e| failed("clear memory", e))
     }
 
-    /// Copies host numbers to elements `offset..`.
+    /// Copies values from the host to elements `offset..`.
     pub(super) fn write<T: Send + Sync + 'static>(
         &self,
         to: &mut DeviceMemory<T>,
@@ -321,13 +326,13 @@ impl Driver {
         if values.is_empty() {
             return Ok(());
         }
-        assert!(offset + values.len() <= to.len(), "room for the numbers");
+        assert!(offset + values.len() <= to.len(), "elements inside the buffer");
         let at = to.address(offset);
         self.use_device()?;
-        // SAFETY: as many bytes of live memory, which the caller has to itself.
+        // SAFETY: the same number of bytes of live memory to which the caller has exclusive access.
         unsafe { result::memcpy_htod_async(at, values, self.main.cu_stream()) }
             .map_err(|e| failed("copy to the device", e))?;
-        // The numbers belong to the caller again when this returns.
+        // The caller may reuse `values` after this returns.
         self.synchronise()
     }
 
@@ -341,10 +346,10 @@ impl Driver {
         if into.is_empty() {
             return Ok(());
         }
-        assert!(offset + into.len() <= from.len(), "as many numbers");
+        assert!(offset + into.len() <= from.len(), "elements inside the buffer");
         let at = from.address(offset);
         self.use_device()?;
-        // SAFETY: as many bytes of live memory; the host's are borrowed until the copy is complete.
+        // SAFETY: the same number of bytes of live memory; `into` is borrowed until the copy is complete.
         unsafe { result::memcpy_dtoh_async(into, at, self.main.cu_stream()) }
             .map_err(|e| failed("copy from the device", e))?;
         self.synchronise()
@@ -359,7 +364,7 @@ impl Driver {
     }
 
     pub(super) fn set_clocks(&self, clocks: impl ExactSizeIterator<Item = Clock>) -> Result<()> {
-        let mut now = [Clock::default(); MOST_STEPS];
+        let mut now = [Clock::default(); MAX_STEPS];
         let threads = clocks.len() as u32;
         for (to, clock) in now.iter_mut().zip(clocks) {
             *to = clock;
@@ -368,51 +373,51 @@ impl Driver {
         self.launch(launch, &[self.clocks.into(), Arg::of(&now)])
     }
 
-    /// Work on the side stream from here on waits for what the main stream was given so far.
+    /// Makes later work on the side stream wait for all work submitted to the main stream so far.
     pub(super) fn fork(&self, stream: StreamId) -> Result<()> {
         self.event
             .record(&self.main)
             .and_then(|()| self.stream(stream).wait(&self.event))
-            .map_err(|e| failed("fork", e))
+            .map_err(|e| failed("fork a stream", e))
     }
 
-    /// The latents of the step have been sampled here.
+    /// Records the event that the step's latents have been sampled.
     pub(super) fn mark_sampled(&self) -> Result<()> {
-        self.sampled.record(&self.main).map_err(|e| failed("mark", e))
+        self.sampled.record(&self.main).map_err(|e| failed("record an event", e))
     }
 
-    /// Work on the side stream from here on waits for the latents, not for what came after them.
+    /// Makes later work on the side stream wait for the latents, but not for what follows them on the main stream.
     pub(super) fn fork_after_sampling(&self, stream: StreamId) -> Result<()> {
-        self.stream(stream).wait(&self.sampled).map_err(|e| failed("fork", e))
+        self.stream(stream).wait(&self.sampled).map_err(|e| failed("fork a stream", e))
     }
 
-    /// Work on the main stream from here on waits for the side stream.
+    /// Makes later work on the main stream wait for the side stream.
     pub(super) fn join(&self, stream: StreamId) -> Result<()> {
         self.disable_early_launch();
         self.event
             .record(self.stream(stream))
             .and_then(|()| self.main.wait(&self.event))
-            .map_err(|e| failed("join", e))
+            .map_err(|e| failed("join a stream", e))
     }
 
     pub(super) fn begin_recording(&self) -> Result<()> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         self.main.begin_capture(mode).map_err(|e| failed("record a step", e))?;
         self.recording.store(true, Ordering::Relaxed);
-        self.keeper.begin();
+        self.holder.begin();
         Ok(())
     }
 
     /// The graph, and the memory that it uses.
-    pub(super) fn end_recording(&self) -> Result<(CudaGraph, Kept)> {
-        let kept = self.keeper.end();
+    pub(super) fn end_recording(&self) -> Result<(CudaGraph, HeldMemory)> {
+        let held = self.holder.end();
         self.recording.store(false, Ordering::Relaxed);
         self.no_early_launch.store(false, Ordering::Relaxed);
         let flags = sys::CUgraphInstantiate_flags(0);
         let graph = self.main.end_capture(flags).map_err(|e| failed("record a step", e))?;
         let problem =
             || Error::Failed { problem: "CUDA recorded nothing".to_string(), advice: Advice::CheckDevice };
-        Ok((graph.ok_or_else(problem)?, kept))
+        Ok((graph.ok_or_else(problem)?, held))
     }
 
     pub(super) fn replay(graph: &CudaGraph) -> Result<()> {
@@ -425,9 +430,9 @@ fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
     slice.device_ptr(stream).0
 }
 
-/// The libraries and the device, each with its own message.
+/// Checks the driver and the device's index, with a specific error for each.
 fn check_libraries(ordinal: usize) -> Result<()> {
-    // SAFETY: opens the driver's library, which runs its start-up code and nothing else.
+    // SAFETY: only loads the driver's library, which runs its start-up code.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::Failed {
             problem: "no CUDA driver was found (looked for libcuda.so and libcuda.so.1)".to_string(),
@@ -444,7 +449,7 @@ fn check_libraries(ordinal: usize) -> Result<()> {
     Ok(())
 }
 
-/// What the driver answered, in words.
+/// The driver's error as ours.
 pub(super) fn failed(what: &str, error: DriverError) -> Error {
     let text =
         error.error_string().map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into());

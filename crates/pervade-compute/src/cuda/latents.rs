@@ -1,15 +1,15 @@
-//! The sampled latent.
+//! Sampling of latents.
 
 use super::driver::{Arg, Kernel, Keys, Launch};
 use super::{Cuda, M, blocks};
 use crate::{Draw, Latents, Result};
 
-/// Threads of a block where each works for itself.
+/// Threads per block of elementwise kernels.
 const THREADS: u32 = 128;
 
 impl Cuda {
-    /// Keys, the clock's address, and the draw's step relative to it.
-    pub(super) fn drawn(&self, draw: Draw<'_>) -> (Keys, u64, u64) {
+    /// A draw as kernel arguments: keys, the clock's address, and the step relative to the clock.
+    pub(super) fn draw_arguments(&self, draw: Draw<'_>) -> (Keys, u64, u64) {
         let (clock, tick) = self.clock();
         (Keys::new(draw.keys), clock, draw.step.wrapping_sub(tick.draw))
     }
@@ -18,7 +18,7 @@ impl Cuda {
 impl Latents for Cuda {
     fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
         let noisy = draw.is_some();
-        let (keys, clock, step) = draw.map_or((Keys::new(&[]), 0, 0), |draw| self.drawn(draw));
+        let (keys, clock, step) = draw.map_or((Keys::new(&[]), 0, 0), |draw| self.draw_arguments(draw));
         let n = z.rows * z.columns.div_ceil(4);
         let launch = Launch {
             kernel: Kernel::SampleLatents,
@@ -30,7 +30,7 @@ impl Latents for Cuda {
         let args = [Arg::of(&keys), noisy.into(), clock.into(), step.into(), from.into(), to.into()];
         let sizes = [head.rows.into(), z.rows.into(), z.columns.into()];
         self.driver.launch(launch, &args.into_iter().chain(sizes).collect::<Vec<_>>())?;
-        // The prior needs the latents, nothing of the decoder.
+        // The prior needs only the latents, nothing of the decoder.
         if self.is_recording() { self.driver.mark_sampled() } else { Ok(()) }
     }
 

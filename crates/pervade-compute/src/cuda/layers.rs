@@ -1,4 +1,4 @@
-//! Affine layers and their gradients: one kernel family, three layouts.
+//! Affine layers and their gradients: one family of kernels for three layouts.
 
 mod deferred;
 mod hopper;
@@ -9,10 +9,10 @@ pub(super) use hopper::SHARED as HOPPER_SHARED;
 use std::ops::Range;
 
 use super::driver::{Arg, Kernel, Launch, StreamId};
-use super::{Cuda, CudaBuffer, M, blocks, one_thread_each};
+use super::{Cuda, CudaBuffer, M, blocks, elementwise};
 use crate::{Activation, AdamStep, Affine, Draw, Layers, Params, Result, inverse_root, step_size};
 
-/// What follows the product; the codes are those of `kernels/product.cu`.
+/// What is applied to the product before it is stored; the codes are those of `kernels/product.cu`.
 #[derive(Clone, Copy, Default, PartialEq)]
 #[repr(u32)]
 enum Epilogue {
@@ -24,7 +24,7 @@ enum Epilogue {
     Adam = 4,
 }
 
-/// What `kernels/product.cu` calls by the same name.
+/// The struct of the same name in `kernels/product.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Product {
@@ -61,7 +61,7 @@ struct Product {
     beta1: f32,
 }
 
-/// A kernel with its tile of C, its threads and its shared memory in bytes (see `kernels/product.cu`).
+/// A kernel with its tile of C, threads per block and shared memory in bytes (see `kernels/product.cu`).
 #[derive(Clone, Copy)]
 struct Shape {
     kernel: Kernel,
@@ -78,10 +78,10 @@ const fn large(kernel: Kernel) -> Shape {
     Shape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
 
-/// For a k of a handful (`kernels/thin.cu`), and its most.
+/// The kernel for a small k (`kernels/thin.cu`), and the largest k.
 const THIN: Shape = Shape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
 const THIN_INNER: u32 = 16;
-/// The same for the weights' gradients, and the rows of the batch up to which it wins.
+/// The same for weight gradients, and the largest batch for which it is faster.
 const THIN_WEIGHTS: Shape = Shape { kernel: Kernel::ThinWeights, tile: [16, 32], threads: 128, shared: 0 };
 const THIN_BATCH: u32 = 256;
 
@@ -98,15 +98,15 @@ impl Shape {
 /// Threads of a block of `dropout`.
 const DROPOUT_THREADS: u32 = 128;
 
-/// The kernels for few and for many blocks; by name, which factor is stored transposed.
+/// The kernels for few and for many blocks.
 type Family = [Shape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
-/// The small kernels whose k the blocks of a cluster share: a few of k's steps (of 64) each.
+/// The small kernels in which the blocks of a cluster split k: at least a few steps of 64 each.
 const SHARED_K: [Kernel; 2] = [Kernel::ProductCluster, Kernel::ProductTransposedBCluster];
-const LEAST_STEPS_EACH: u32 = 4;
-const LEAST_SHARES: u32 = 3;
-const MOST_SHARES: u32 = 8;
+const MIN_STEPS_EACH: u32 = 4;
+const MIN_SHARES: u32 = 3;
+const MAX_SHARES: u32 = 8;
 const TRANSPOSED_A: Family =
     [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
 
@@ -126,19 +126,19 @@ impl Product {
         }
     }
 
-    /// The addresses of C, of the first restart.
+    /// The addresses of C of the first restart.
     fn writes(&self) -> Range<u64> {
         self.c..self.c + 4 * u64::from(self.rows) * u64::from(self.c_ld)
     }
 
-    /// Whether C and what is read with it can be copied 16 bytes at a time.
-    fn note_width(&mut self) {
+    /// Sets whether C and the buffers of its shape can be accessed 16 bytes at a time.
+    fn set_c_wide(&mut self) {
         let at = self.c | self.extra | self.m | self.v;
         self.c_wide = wide((at, self.c_ld as usize, (self.c_stride | self.extra_stride) as usize));
     }
 }
 
-/// 16 bytes at a time need rows and restarts that start on a multiple of them.
+/// Whether a matrix can be accessed 16 bytes at a time: its rows and restarts are aligned to 16 bytes.
 fn wide((at, ld, stride): (u64, usize, usize)) -> u32 {
     u32::from(at.is_multiple_of(16) && ld.is_multiple_of(4) && stride.is_multiple_of(4))
 }
@@ -152,9 +152,9 @@ fn weight(params: &Params<CudaBuffer>, layer: Affine) -> (u64, usize, usize) {
 }
 
 impl Cuda {
-    /// A op(B), where B is weights: [K, N], or [N, K] if `transposed`.
+    /// A op(B), where B are weights, stored [K, N], or [N, K] if `transposed`.
     fn rows_by_weights(&self, transposed: bool, p: &mut Product, restarts: usize) -> Result<()> {
-        p.note_width();
+        p.set_c_wide();
         self.sync_pending(&(p.b..p.b + 1))?;
         if p.inner <= THIN_INNER && !transposed {
             return self.driver.launch(THIN.launch(THIN.grid(p, restarts)), &[Arg::of(&*p)]);
@@ -171,27 +171,26 @@ impl Cuda {
         self.product(if transposed { TRANSPOSED_B } else { PLAIN }, p, restarts, StreamId::Main)
     }
 
-    /// How many blocks share k, where there are few tiles and k is large: two per multiprocessor, or three where two would
-    /// be too few to share it at all.
+    /// How many blocks split k, if there are few tiles and k is large: two blocks per multiprocessor, or three if two
+    /// would be too few to split k.
     fn blocks_per_k(&self, p: &Product, restarts: usize) -> Option<u32> {
         let (x, y, z) = small(SHARED_K[0]).grid(p, restarts);
-        let most = MOST_SHARES.min(p.inner.div_ceil(64) / LEAST_STEPS_EACH);
+        let most = MAX_SHARES.min(p.inner.div_ceil(64) / MIN_STEPS_EACH);
         let n_shares = |each: u32| most.min(each * self.driver.n_processors() / (x * y * z).max(1));
-        [2, 3].map(n_shares).into_iter().find(|&n| self.driver.is_hopper() && n >= LEAST_SHARES)
+        [2, 3].map(n_shares).into_iter().find(|&n| self.driver.is_hopper() && n >= MIN_SHARES)
     }
 
     fn product(&self, family: Family, p: &mut Product, restarts: usize, stream: StreamId) -> Result<()> {
-        p.note_width();
+        p.set_c_wide();
         let (x, y, z) = family[1].grid(p, restarts);
-        // Large tiles read less; small ones give every multiprocessor something to do, if k is large enough
-        // to be shared.
+        // Large tiles read less; small tiles occupy every multiprocessor, if k is large enough to be split.
         let large = 10 * x * y * z >= 9 * self.driver.n_processors() || p.inner <= 64;
         let shape = family[usize::from(large)];
         self.driver.launch_on(stream, shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)])
     }
 
     fn apply_dropout(&self, draw: Draw<'_>, rate: f32, from: u64, y: &mut M) -> Result<()> {
-        let (keys, clock, step) = self.drawn(draw);
+        let (keys, clock, step) = self.draw_arguments(draw);
         let threshold = (f64::from(rate) * 4_294_967_296.0) as u32;
         let launch = Launch {
             kernel: Kernel::Dropout,
@@ -213,7 +212,7 @@ impl Cuda {
         self.driver.launch(launch, &args)
     }
 
-    /// What kernels that take Adam's step are told of it.
+    /// The arguments of kernels that take Adam's step.
     pub(super) fn adam_arguments(&self, step: &AdamStep, beta1: f32) -> [Arg<'static>; 6] {
         [
             self.clock().0.into(),
@@ -226,7 +225,7 @@ impl Cuda {
     }
 }
 
-/// The kernels' code of an activation, and its slope; none for the identity.
+/// The kernels' code of an activation, and its slope; `None` for the identity.
 fn activation_code(activation: Activation) -> Option<(u32, f32)> {
     match activation {
         Activation::Linear => None,
@@ -284,7 +283,8 @@ impl Layers for Cuda {
         self.rows_by_weights(true, &mut p, dy.restarts)
     }
 
-    // Within a recorded step this runs beside what follows, or after it: nothing else of the step needs its result.
+    // Within a recorded step this runs concurrently with what follows, or after it: nothing else in the step needs its
+    // result.
     fn affine_backward_weights(
         &self,
         params: &mut Params<CudaBuffer>,
@@ -333,17 +333,17 @@ impl Layers for Cuda {
         let Some((kind, slope)) = activation_code(activation) else { return Ok(()) };
         let n = x.restarts * x.stride();
         let args = [kind.into(), slope.into(), Arg::from(x.data.address(0)), n.into()];
-        self.driver.launch(one_thread_each(Kernel::Activate, n), &args)
+        self.driver.launch(elementwise(Kernel::Activate, n), &args)
     }
 
     fn activate_backward(&self, activation: Activation, y: &M, dy: &mut M) -> Result<()> {
         let Some((kind, slope)) = activation_code(activation) else { return Ok(()) };
         let n = y.restarts * y.stride();
-        assert_eq!(n, dy.restarts * dy.stride(), "a gradient for each number");
+        assert_eq!(n, dy.restarts * dy.stride(), "a gradient for each element");
         let addresses = [y.data.address(0), dy.data.address(0)].map(Arg::from);
         let args: Vec<Arg<'_>> =
             [kind.into(), slope.into()].into_iter().chain(addresses).chain([n.into()]).collect();
-        self.driver.launch(one_thread_each(Kernel::ActivateBackward, n), &args)
+        self.driver.launch(elementwise(Kernel::ActivateBackward, n), &args)
     }
 
     fn dropout(&self, draw: Draw<'_>, rate: f32, x: &M, y: &mut M) -> Result<()> {
@@ -369,9 +369,9 @@ impl Layers for Cuda {
         let buffers = [&params.values, &params.gradients, &params.first_moments, &params.second_moments]
             .map(|buffer| Arg::from(buffer.address(range.start)));
         let sizes = [params.stride, range.len()].map(Arg::from);
-        let numbers = sizes.into_iter().chain(self.adam_arguments(step, params.beta1));
-        self.driver.launch(launch, &buffers.into_iter().chain(numbers).collect::<Vec<_>>())?;
-        // These may be weights.
+        let scalars = sizes.into_iter().chain(self.adam_arguments(step, params.beta1));
+        self.driver.launch(launch, &buffers.into_iter().chain(scalars).collect::<Vec<_>>())?;
+        // The updated parameters may be weights.
         self.driver.disable_early_launch();
         Ok(())
     }

@@ -15,11 +15,7 @@ impl Families {
     fn new(families: &[Likelihood]) -> Self {
         let mut all = Self { kind: [0; MOST_RESTARTS], variance: [1.0; MOST_RESTARTS] };
         for (i, family) in families.iter().enumerate() {
-            (all.kind[i], all.variance[i]) = match *family {
-                Likelihood::Bernoulli => (0, 1.0),
-                Likelihood::Gaussian => (1, 1.0),
-                Likelihood::GaussianFixed { variance } => (2, variance),
-            };
+            (all.kind[i], all.variance[i]) = family.kernel_code();
         }
         all
     }

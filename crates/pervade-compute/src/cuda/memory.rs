@@ -4,7 +4,7 @@ use super::driver::{DeviceMemory, MOST_RESTARTS};
 use super::{Cuda, moments};
 use crate::{Memory, Precision, Result, Slot};
 
-/// Single-precision numbers on the device.
+/// A buffer of `f32` on the device.
 pub type CudaBuffer = DeviceMemory<f32>;
 
 impl Memory for Cuda {

@@ -1,10 +1,10 @@
-//! Mixtures of Gaussians as posteriors.
+//! Gaussian-mixture posteriors.
 
 use super::driver::{Arg, Kernel, Launch};
 use super::{Cuda, CudaBuffer, CudaSums, M};
-use crate::{Likelihood, MOST_STICKS, MixturePosterior, PosteriorMixture, Result};
+use crate::{Likelihood, MAX_STICKS, MixturePosterior, PosteriorMixture, Result};
 
-/// Threads of a row's block; a warp has one component.
+/// Threads per block: one block per row, one component per warp at a time.
 const THREADS: u32 = 128;
 
 impl MixturePosterior for Cuda {
@@ -22,7 +22,7 @@ impl MixturePosterior for Cuda {
 
     fn posterior_mixture(
         &self,
-        spread: f32,
+        max_mean: f32,
         posterior: PosteriorMixture<'_, CudaBuffer>,
         d_head: &mut M,
         d_shares: &mut M,
@@ -35,10 +35,11 @@ impl MixturePosterior for Cuda {
         assert!([d_head.rows, d_head.columns] == [k * b, 2 * j], "a gradient for each component");
         let each = [drawn.stride(), d_shares.stride(), d_drawn.stride()];
         assert!(each == [b * k; 3], "a weight for each component");
-        assert!(k <= MOST_STICKS && b <= sums.n_samples, "sums made for batches of this size");
+        assert!(k <= MAX_STICKS && b <= sums.n_samples, "sums made for batches of this size");
         let matrices = [head, z, shares, drawn, d_head, d_shares, d_drawn].map(|m| m.data.address(0).into());
-        let numbers = [sums.address().into(), b.into(), sums.n_samples.into(), k.into(), j.into()];
-        let args: Vec<Arg<'_>> = [spread.into()].into_iter().chain(matrices).chain(numbers).collect();
+        let sums_and_sizes = [sums.address().into(), b.into(), sums.n_samples.into(), k.into(), j.into()];
+        let args: Vec<Arg<'_>> =
+            [max_mean.into()].into_iter().chain(matrices).chain(sums_and_sizes).collect();
         let launch = Launch {
             kernel: Kernel::PosteriorMixture,
             grid: (b as u32, shares.restarts as u32, 1),

@@ -1,8 +1,8 @@
-//! CUDA: every operation as a kernel, a whole step as one recorded graph, all restarts in each launch.
+//! The CUDA backend: every operation is a kernel over all restarts, and a training step is one recorded graph.
 //!
-//! Nothing of CUDA is needed to build: the driver and NVRTC are opened when a device is. Kernels are
-//! compiled for the card at hand from the sources in `kernels`. Numbers stay on the device; the host sets
-//! the clock of a step, replays the graph and reads sums once an epoch.
+//! Building needs nothing of CUDA: the driver and NVRTC are loaded when a device is opened. Kernels are
+//! compiled for that device from the sources in `kernels`. Data stay on the device; the host sets
+//! the clock of a step, replays the graph and reads the sums once per epoch.
 
 mod batch_norm;
 mod codes;
@@ -42,28 +42,29 @@ use crate::{KernelCache, Precision, Result};
 pub struct Cuda {
     driver: Driver,
     precision: Precision,
-    /// The step that is being recorded, and what of it runs on side streams.
+    /// The step that is being recorded, if any, with its work on side streams.
     recorded: Mutex<Option<Recorded>>,
 }
 
 impl Cuda {
-    /// The device with index `ordinal`. Its kernels are compiled, unless `kernels` has them from an earlier run.
+    /// Opens the device with index `ordinal` and compiles its kernels, unless `kernels` has them from an earlier run.
     pub fn open(ordinal: usize, precision: Precision, kernels: Option<&dyn KernelCache>) -> Result<Self> {
         let driver = Driver::open(ordinal, precision, kernels)?;
         Ok(Self { driver, precision, recorded: Mutex::new(None) })
     }
 
-    /// Whether there is a driver that finds a device.
+    /// Whether there is a driver and at least one device.
     pub fn is_present() -> bool {
         driver::is_present()
     }
 
-    /// Versions, memory and the like, for a person.
+    /// Human-readable properties of the device: names and values.
     pub fn describe(&self) -> Result<Vec<(&'static str, String)>> {
         self.driver.describe()
     }
 
-    /// Milliseconds that so many single-precision operations and bytes take at the device's rates.
+    /// A lower bound on the time, in milliseconds, of `flop` single-precision operations and `bytes` of memory traffic at
+    /// the device's peak rates.
     pub fn floor_ms(&self, flop: f64, bytes: f64) -> Result<f64> {
         let (flop_per_second, bytes_per_second) = self.driver.rates()?;
         Ok(1e3 * (flop / flop_per_second + bytes / bytes_per_second))
@@ -78,13 +79,13 @@ impl std::fmt::Debug for Cuda {
 
 type M = crate::Matrix<CudaBuffer>;
 
-/// Blocks of `threads` that cover `n`.
+/// The number of blocks of `threads` threads that cover `n` items.
 fn blocks(n: usize, threads: u32) -> u32 {
     n.div_ceil(threads as usize) as u32
 }
 
-/// A launch with a thread for each of `n` numbers.
-fn one_thread_each(kernel: Kernel, n: usize) -> Launch {
+/// A launch with one thread for each of `n` items.
+fn elementwise(kernel: Kernel, n: usize) -> Launch {
     const THREADS: u32 = 256;
     Launch { kernel, grid: (blocks(n, THREADS), 1, 1), threads: THREADS, shared: 0 }
 }

@@ -1,32 +1,32 @@
-//! Adam's moments of weights lie in tiles on the device, so that a tile is a single run of memory
-//! (`moment_at` in `kernels/common.cu`). Outside they are rows, as everywhere.
+//! Adam's moments of weights are stored in tiles on the device, so that each tile is contiguous
+//! (`moment_at` in `kernels/common.cu`). On the host they are row-major.
 
 use crate::Slot;
 
-/// Rows and columns of a tile; at the edges there are fewer.
+/// Rows and columns of a tile; tiles at the edges are smaller.
 const TILE: usize = 64;
 
-/// Where a number lies within its matrix.
+/// The index of an element in the tiled order.
 fn index_in_tiles((row, column): (usize, usize), weight: &Slot) -> usize {
     let (row0, column0) = (row / TILE * TILE, column / TILE * TILE);
     let (height, width) = ((weight.rows - row0).min(TILE), (weight.columns - column0).min(TILE));
-    // For the banks of shared memory, in tiles of full width.
+    // Avoids bank conflicts in shared memory, in tiles of full width.
     let swapped = if width == TILE { (row / 4 % 2) * 16 } else { 0 };
     row0 * weight.columns + column0 * height + (row - row0) * width + ((column - column0) ^ swapped)
 }
 
-/// From the device's order to rows, or back; `moments` are those of all restarts, `stride` apart.
+/// Converts from tiled to row-major order, or back; `moments` are those of all restarts, `stride` apart.
 pub(super) fn reorder(weights: &[Slot], stride: usize, moments: &mut [f32], to_rows: bool) {
-    for of_restart in moments.chunks_mut(stride) {
+    for restart_moments in moments.chunks_mut(stride) {
         for weight in weights {
-            let numbers = &mut of_restart[weight.range()];
-            let before = numbers.to_vec();
+            let values = &mut restart_moments[weight.range()];
+            let before = values.to_vec();
             for row in 0..weight.rows {
                 for column in 0..weight.columns {
                     let (in_rows, in_tiles) =
                         (row * weight.columns + column, index_in_tiles((row, column), weight));
                     let (from, to) = if to_rows { (in_tiles, in_rows) } else { (in_rows, in_tiles) };
-                    numbers[to] = before[from];
+                    values[to] = before[from];
                 }
             }
         }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_a_place_and_a_tile_is_one_run() {
+    fn the_order_is_a_permutation_and_tiles_are_contiguous() {
         for (rows, columns) in [(64, 64), (784, 500), (500, 784), (10, 2000), (70, 65), (3, 1)] {
             let weight = Slot { offset: 0, rows, columns };
             let mut owners = vec![None; rows * columns];
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_leaves_moments_and_what_lies_between_them() {
+    fn round_trip_restores_moments_and_leaves_other_parameters_alone() {
         let weights =
             [Slot { offset: 2, rows: 70, columns: 68 }, Slot { offset: 5000, rows: 4, columns: 130 }];
         let stride = 6000;
@@ -62,7 +62,7 @@ mod tests {
         let mut moments = rows.clone();
         reorder(&weights, stride, &mut moments, false);
         assert_ne!(moments, rows);
-        // The first tile's second row of the first matrix follows its 64 columns of the first.
+        // In the first tile of the first matrix, the second row follows the 64 columns of the first.
         assert_eq!(moments[2 + 64..][..4], rows[2 + 68..][..4]);
         reorder(&weights, stride, &mut moments, true);
         assert_eq!(moments, rows);

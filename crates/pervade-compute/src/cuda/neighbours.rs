@@ -1,16 +1,16 @@
-//! The nearest neighbours of every node on the device.
+//! Nearest neighbours on the device.
 
 use super::driver::{Arg, Kernel, Launch};
 use super::{Cuda, CudaPoints, blocks};
 use crate::Result;
 
-/// Nodes of a block, as in `kernels/neighbours.cu`.
+/// Nodes per block, as in `kernels/neighbours.cu`.
 const NODES: u32 = 64;
-/// Shared memory of a block without its lists: a tile of candidates, and their distances from each node.
+/// Shared memory of a block without its lists: a tile of candidates, and their distances to each node.
 const TILE_BYTES: u32 = 32 * 8 * 16 + 32 * NODES * 4;
-/// Shared memory that the lists of a block may take; longer ones lie in the device's memory. Few blocks would fit
-/// on a multiprocessor.
-const MOST_LIST_BYTES: usize = 48 * 1024;
+/// The maximum shared memory of a block's lists; longer lists are in global memory, since too few blocks would fit on a
+/// multiprocessor.
+const MAX_LIST_BYTES: usize = 48 * 1024;
 
 impl Cuda {
     pub(super) fn nearest(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
@@ -28,10 +28,10 @@ impl Cuda {
         };
         let addresses =
             [points.latents.address(0), rows_of_nodes.address(0), nodes.address(0)].map(Arg::from);
-        let numbers = [n, j, groups * 4].map(Arg::from);
-        self.driver.launch(launch, &addresses.into_iter().chain(numbers).collect::<Vec<_>>())?;
+        let sizes = [n, j, groups * 4].map(Arg::from);
+        self.driver.launch(launch, &addresses.into_iter().chain(sizes).collect::<Vec<_>>())?;
         let list_bytes = n_neighbours * NODES as usize * 8;
-        let in_shared = list_bytes <= MOST_LIST_BYTES;
+        let in_shared = list_bytes <= MAX_LIST_BYTES;
         let lists = if in_shared { None } else { Some(self.driver.zeros::<u32>(2 * n_neighbours * n)?) };
         let found = self.driver.zeros::<u32>(n * n_neighbours)?;
         let launch = Launch {
@@ -43,8 +43,8 @@ impl Cuda {
         let addresses =
             [nodes.address(0), found.address(0), lists.as_ref().map_or(0, |lists| lists.address(0))]
                 .map(Arg::from);
-        let numbers = [n, groups, n_neighbours].map(Arg::from);
-        self.driver.launch(launch, &addresses.into_iter().chain(numbers).collect::<Vec<_>>())?;
+        let sizes = [n, groups, n_neighbours].map(Arg::from);
+        self.driver.launch(launch, &addresses.into_iter().chain(sizes).collect::<Vec<_>>())?;
         let mut neighbours = vec![0; n * n_neighbours];
         self.driver.read(&found, 0, &mut neighbours)?;
         Ok(neighbours)

@@ -1,25 +1,25 @@
 //! The mixture prior's kernels.
 
-use super::driver::{Arg, Kernel, Launch, MOST_SHARED, StreamId};
+use super::driver::{Arg, Kernel, Launch, MAX_SHARED, StreamId};
 use super::{Cuda, CudaBuffer, CudaSums, M, blocks};
 use crate::{Error, Gamma, Memory, MixtureSlots, Params, Prior, Result};
 
-/// Tables of a restart (see `prior_tables`).
+/// Elements in the tables of a restart (see `prior_tables`).
 fn tables_len(slots: MixtureSlots) -> usize {
     slots.n_components() * (2 + slots.n_latents())
 }
 
-/// Tables, then d loss / d l for the rows and for their samples.
+/// Elements of scratch: tables, then d loss / d l for the rows and for their samples.
 fn scratch_len(restarts: usize, n_rows: usize, n_samples: usize, slots: MixtureSlots) -> usize {
     restarts * (tables_len(slots) + (n_rows + n_samples) * slots.n_components())
 }
 
-/// Shared memory of a row's block: variances, and three numbers a component.
+/// Shared memory of a row's block: variances, and three values per component.
 fn shared_bytes(slots: MixtureSlots) -> u32 {
     4 * (slots.n_latents() + 3 * slots.n_components()) as u32
 }
 
-/// Threads of a row's or a component's block.
+/// Threads per block: one block per row or per component.
 const THREADS: u32 = 128;
 
 impl Cuda {
@@ -57,7 +57,7 @@ impl Prior for Cuda {
         n_samples: usize,
         slots: MixtureSlots,
     ) -> Result<CudaBuffer> {
-        if shared_bytes(slots) > MOST_SHARED {
+        if shared_bytes(slots) > MAX_SHARED {
             return Err(Error::TooManyComponents { components: slots.n_components() });
         }
         self.zeros(scratch_len(restarts, n_rows, n_samples, slots))
@@ -75,7 +75,7 @@ impl Prior for Cuda {
         dz: &mut M,
         sums: &mut CudaSums,
     ) -> Result<()> {
-        // The prior needs nothing of the decoder: within a recorded step both run side by side.
+        // The prior needs nothing of the decoder: within a recorded step both run concurrently.
         let mixture = params.gradients.address(slots.logits.offset)
             ..params.gradients.address(slots.log_variances.range().end);
         let stream = self.fork_prior([d_head.data.addresses(), dz.data.addresses(), mixture])?;
@@ -104,7 +104,7 @@ impl Prior for Cuda {
             sums.address(),
         ];
         let shared = shared_bytes(slots);
-        // A warp for each 32 components: idle ones would keep the chain's kernels waiting for room.
+        // One warp per 32 components: idle warps would keep the chain's kernels waiting for resources.
         let threads = (c as u32).next_multiple_of(32).min(THREADS);
         let launch = Launch { kernel: Kernel::PriorRows, grid: grid(b), threads, shared };
         self.driver.launch_on(

@@ -1,7 +1,7 @@
-//! Training steps as a graph: what they launch is recorded once and replayed with other clocks.
+//! Training steps as CUDA graphs: recorded once, then replayed with other clocks.
 //!
-//! Within a recorded step, work that the chain of layers does not need soon runs on side streams: the prior, and the
-//! updates of weights. The recording knows which memory that work writes; an operation that needs it calls
+//! Within a recorded step, work whose results the chain of layers does not need soon runs on side streams: the prior and
+//! the weight updates. The recording tracks which memory that work writes; an operation that needs it calls
 //! [`Cuda::sync_pending`] first, and the end of the step waits for everything.
 
 use std::ops::Range;
@@ -9,57 +9,58 @@ use std::sync::MutexGuard;
 
 use cudarc::driver::CudaGraph;
 
-use super::driver::{Clock, Driver, Kept, Keys, StreamId};
+use super::driver::{Clock, Driver, HeldMemory, Keys, StreamId};
 use super::layers::DeferredUpdates;
 use super::{Cuda, CudaBuffer};
-use crate::{MOST_STEPS, Params, Recording, Result, Tick};
+use crate::{MAX_STEPS, Params, Recording, Result, Tick};
 
 /// A step that is being recorded.
 #[derive(Default)]
 pub(super) struct Recorded {
     pub(super) tick: Tick,
-    /// Its index among those that are replayed at once.
+    /// The step's index among those replayed at once.
     pub(super) step: usize,
     /// Work on side streams that the main stream has not waited for.
     side_work: Vec<SideWork>,
-    /// Weight updates that were given to side streams since the last time all were joined.
+    /// Weight updates submitted to side streams since all were last joined.
     n_weight_updates: usize,
     pub(super) shuffles: Vec<Shuffle>,
-    /// Weight updates that are left for its end.
+    /// Weight updates deferred to the end of the step.
     pub(super) deferred: DeferredUpdates,
 }
 
 /// Work on a side stream.
 struct SideWork {
     stream: StreamId,
-    /// Addresses that it writes, of the first restart.
+    /// The addresses that it writes for the first restart.
     writes: Range<u64>,
 }
 
-/// The order of all rows, which a recorded step looks up and each epoch makes anew.
+/// The order of all rows, which a recorded step reads and each epoch computes anew.
 pub(super) struct Shuffle {
-    pub(super) ids: u64,
+    /// Address of the row indices.
+    pub(super) row_indices: u64,
     pub(super) keys: Keys,
     pub(super) n_rows: usize,
     pub(super) restarts: usize,
 }
 
-/// Recorded steps, with all memory that they use.
+/// Recorded steps, which share ownership of the memory that they use.
 #[derive(Default)]
 pub struct CudaRecording {
-    /// A single step, and [`MOST_STEPS`] of them.
+    /// Graphs of a single step and of [`MAX_STEPS`] steps.
     graphs: [Option<RecordedGraph>; 2],
-    /// The parameters that they update.
+    /// Address of the parameters that they update.
     params: u64,
     shuffles: Vec<Shuffle>,
-    /// The epoch of the shuffles.
+    /// The epoch whose shuffles are current.
     epoch: Option<u64>,
 }
 
-/// A graph and the memory that its kernels read and write: it must live as long.
+/// A graph, and the memory that its kernels use, which must live as long.
 struct RecordedGraph {
     graph: CudaGraph,
-    _memory: Kept,
+    _memory: HeldMemory,
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
@@ -67,7 +68,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 }
 
 impl Cuda {
-    /// What is being recorded.
+    /// The step that is being recorded, if any.
     pub(super) fn state(&self) -> MutexGuard<'_, Option<Recorded>> {
         self.recorded.lock().expect("no thread died while recording")
     }
@@ -85,8 +86,8 @@ impl Cuda {
         }
     }
 
-    /// The side stream for an update that writes the weights (or gradients) at `writes`; the same stream for the same
-    /// weights. Outside a recorded step, the main stream.
+    /// Forks a side stream for an update that writes the weights or gradients at `writes`; the same weights get the same
+    /// stream. Outside a recorded step, this is the main stream.
     pub(super) fn fork_update(&self, writes: Range<u64>) -> Result<StreamId> {
         let mut recorded = self.state();
         let Some(recorded) = &mut *recorded else { return Ok(StreamId::Main) };
@@ -103,7 +104,7 @@ impl Cuda {
         Ok(stream)
     }
 
-    /// The side stream for the prior, from the moment the latents were sampled.
+    /// Forks the side stream of the prior from the point where the latents were sampled.
     pub(super) fn fork_prior(&self, writes: [Range<u64>; 3]) -> Result<StreamId> {
         let mut recorded = self.state();
         let Some(recorded) = &mut *recorded else { return Ok(StreamId::Main) };
@@ -113,12 +114,12 @@ impl Cuda {
         Ok(StreamId::Prior)
     }
 
-    /// Makes what follows wait for pending work that writes within `needed`.
+    /// Makes later work wait for pending work that writes within `needed`.
     ///
-    /// An operation that needs weights whose update is pending goes through a layer a second time: it and those that
-    /// follow overwrite what other updates still read, so all of them are waited for.
+    /// An operation that needs weights whose update is pending uses a layer for the second time in the step: it and its
+    /// successors overwrite inputs of other pending updates, so that all of them must complete first.
     pub(super) fn sync_pending(&self, needed: &Range<u64>) -> Result<()> {
-        // In a statement of its own: the lock is free again after it.
+        // A separate statement, which releases the lock.
         let is_update = self.state().as_ref().is_some_and(|recorded| {
             let updates = recorded.side_work.iter().filter(|work| work.stream != StreamId::Prior);
             updates
@@ -132,7 +133,7 @@ impl Cuda {
         self.join(|work| overlap(&work.writes, needed))
     }
 
-    /// Launches what was deferred, and makes what follows wait for all side streams.
+    /// Launches deferred updates, and makes later work wait for all side streams.
     pub(super) fn sync_all_pending(&self) -> Result<()> {
         if !self.is_recording() {
             return Ok(());
@@ -147,7 +148,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Makes the main stream wait for the side streams that have such work.
+    /// Makes the main stream wait for the side streams that have work for which `is_needed` holds.
     fn join(&self, is_needed: impl Fn(&SideWork) -> bool) -> Result<()> {
         let mut recorded = self.state();
         let Some(recorded) = &mut *recorded else { return Ok(()) };
@@ -160,7 +161,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Records steps one after the other as one graph, each with a clock of its own.
+    /// Records consecutive steps as one graph, each with its own clock.
     fn record(
         &self,
         ticks: &[Tick],
@@ -176,7 +177,7 @@ impl Cuda {
             body(params, tick)?;
             self.sync_all_pending()
         });
-        // Joined and ended in any case: a stream that is still recording would refuse all other work.
+        // Even after an error: a stream that is still recording would refuse all other work.
         let joined = self.join(|_| true);
         let recorded = self.state().take().unwrap_or_default();
         let ended = self.driver.end_recording();
@@ -188,12 +189,12 @@ impl Cuda {
     fn replay_graph(
         &self,
         ticks: &[Tick],
-        fills: bool,
+        is_full: bool,
         recording: &mut CudaRecording,
         params: &mut Params<CudaBuffer>,
         body: &mut impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        let which = usize::from(fills);
+        let which = usize::from(is_full);
         if recording.graphs[which].is_none() {
             let (graph, shuffles) = self.record(ticks, params, body)?;
             recording.graphs[which] = Some(graph);
@@ -202,7 +203,7 @@ impl Cuda {
         if recording.epoch != Some(ticks[0].epoch) {
             for shuffle in &recording.shuffles {
                 let n = shuffle.n_rows;
-                self.shuffle(shuffle.ids, &shuffle.keys, shuffle.restarts, ticks[0].epoch, 0..n, n)?;
+                self.shuffle(shuffle.row_indices, &shuffle.keys, shuffle.restarts, ticks[0].epoch, 0..n, n)?;
             }
             recording.epoch = Some(ticks[0].epoch);
         }
@@ -215,10 +216,10 @@ impl Recording for Cuda {
     type Recording = CudaRecording;
 
     fn steps_at_once(&self) -> usize {
-        MOST_STEPS
+        MAX_STEPS
     }
 
-    /// Replays steps, those that fill a graph at once and others one by one; records what was not recorded yet.
+    /// Replays steps, [`MAX_STEPS`] at once if possible, else one by one; records each graph when it is first needed.
     fn steps(
         &self,
         ticks: &[Tick],
@@ -226,15 +227,15 @@ impl Recording for Cuda {
         params: &mut Params<CudaBuffer>,
         mut body: impl FnMut(&mut Params<CudaBuffer>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        // Other parameters are another step. The recording holds its own, so that no others have their address.
+        // Other parameters need a new recording. It co-owns its parameters, so that their address is not reused.
         if recording.params != params.values.address(0) {
             *recording = CudaRecording { params: params.values.address(0), ..CudaRecording::default() };
         }
-        for ticks in ticks.chunks(MOST_STEPS) {
+        for ticks in ticks.chunks(MAX_STEPS) {
             // The order of rows changes between epochs.
-            let fills = ticks.len() == MOST_STEPS && ticks.iter().all(|tick| tick.epoch == ticks[0].epoch);
-            for ticks in ticks.chunks(if fills { MOST_STEPS } else { 1 }) {
-                self.replay_graph(ticks, fills, recording, params, &mut body)?;
+            let is_full = ticks.len() == MAX_STEPS && ticks.iter().all(|tick| tick.epoch == ticks[0].epoch);
+            for ticks in ticks.chunks(if is_full { MAX_STEPS } else { 1 }) {
+                self.replay_graph(ticks, is_full, recording, params, &mut body)?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The data set on the device in its own type, and the rows of a batch.
+//! The data set on the device in its stored type, and batches of its rows.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::{
     RowsView, Scaling,
 };
 
-/// What `kernels/batch.cu` calls `Rows`.
+/// `Rows` in `kernels/rows.cu`.
 #[repr(C)]
-struct Raw {
+struct RawRows {
     values: u64,
     columns: u64,
     starts: u64,
@@ -39,8 +39,8 @@ pub struct CudaRows {
 }
 
 impl CudaRows {
-    fn raw(&self) -> Raw {
-        Raw {
+    fn raw(&self) -> RawRows {
+        RawRows {
             values: self.values.address(0),
             columns: self.columns.as_ref().map_or(0, |memory| memory.address(0)),
             starts: self.starts.as_ref().map_or(0, |memory| memory.address(0)),
@@ -58,8 +58,8 @@ impl CudaRows {
 /// The rows of a step, scaled and dense.
 pub struct CudaBatch {
     pub(super) x: M,
-    /// Which rows: [R, N] of a whole epoch, or [R, B] of one batch.
-    ids: DeviceMemory<u32>,
+    /// Row indices: [R, N] for a whole epoch, or [R, B] for one batch.
+    row_indices: DeviceMemory<u32>,
 }
 
 /// Copies the data set to the device.
@@ -95,10 +95,10 @@ fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
 }
 
 impl Cuda {
-    /// Writes which rows are at `positions` of each restart's shuffle.
+    /// Writes the row indices at `positions` of each restart's shuffle to the address `row_indices`.
     pub(super) fn shuffle(
         &self,
-        ids: u64,
+        row_indices: u64,
         keys: &Keys,
         restarts: usize,
         epoch: u64,
@@ -111,9 +111,9 @@ impl Cuda {
             threads: 128,
             shared: 0,
         };
-        let numbers = [positions.start, positions.len(), n_rows].map(Arg::from);
-        let args = [Arg::from(ids), Arg::of(keys), epoch.into()];
-        self.driver.launch(launch, &args.into_iter().chain(numbers).collect::<Vec<_>>())
+        let sizes = [positions.start, positions.len(), n_rows].map(Arg::from);
+        let args = [Arg::from(row_indices), Arg::of(keys), epoch.into()];
+        self.driver.launch(launch, &args.into_iter().chain(sizes).collect::<Vec<_>>())
     }
 }
 
@@ -129,31 +129,32 @@ impl Rows for Cuda {
         if restarts > MOST_RESTARTS {
             return Err(Error::TooManyRestarts { restarts, most: MOST_RESTARTS });
         }
-        let ids = self.driver.zeros(restarts * rows.n_rows.max(n_rows))?;
-        Ok(CudaBatch { x: Matrix::zeros(self, restarts, n_rows, rows.n_columns)?, ids })
+        let row_indices = self.driver.zeros(restarts * rows.n_rows.max(n_rows))?;
+        Ok(CudaBatch { x: Matrix::zeros(self, restarts, n_rows, rows.n_columns)?, row_indices })
     }
 
     fn gather(&self, rows: &CudaRows, selection: RowSelection<'_>, batch: &mut CudaBatch) -> Result<()> {
         let x = &batch.x;
         self.sync_all_pending()?;
-        let ids_at = batch.ids.address(0);
+        let indices_at = batch.row_indices.address(0);
         let mut recorded = self.state();
-        let (ids, stride, clock, first) = match (selection, &mut *recorded) {
+        let (indices, stride, clock, first) = match (selection, &mut *recorded) {
             (RowSelection::Range { first }, _) => (0, 0, 0, first as u64),
             (RowSelection::Shuffled { keys, first, .. }, Some(recorded)) => {
-                // The step looks its rows up; a replay makes the order of each epoch.
+                // The step looks its rows up in a shuffle that is computed once per epoch.
                 let (n_rows, restarts) = (rows.n_rows, x.restarts);
-                // Steps that are recorded together share it.
-                if recorded.shuffles.iter().all(|shuffle| shuffle.ids != ids_at) {
-                    recorded.shuffles.push(Shuffle { ids: ids_at, keys: Keys::new(keys), n_rows, restarts });
+                // Steps that are recorded together share the shuffle.
+                if recorded.shuffles.iter().all(|shuffle| shuffle.row_indices != indices_at) {
+                    let keys = Keys::new(keys);
+                    recorded.shuffles.push(Shuffle { row_indices: indices_at, keys, n_rows, restarts });
                 }
                 let first = (first as u64).wrapping_sub(recorded.tick.first);
-                (ids_at, n_rows, self.driver.clock_address(recorded.step), first)
+                (indices_at, n_rows, self.driver.clock_address(recorded.step), first)
             }
             (RowSelection::Shuffled { keys, epoch, first }, None) => {
                 let positions = first..first + x.rows;
-                self.shuffle(ids_at, &Keys::new(keys), x.restarts, epoch, positions, rows.n_rows)?;
-                (ids_at, x.rows, 0, 0)
+                self.shuffle(indices_at, &Keys::new(keys), x.restarts, epoch, positions, rows.n_rows)?;
+                (indices_at, x.rows, 0, 0)
             }
         };
         let raw = rows.raw();
@@ -163,7 +164,7 @@ impl Rows for Cuda {
             threads: if x.columns > 128 { 256 } else { 64 },
             shared: 0,
         };
-        let addresses = [ids, stride as u64, clock, first, x.data.address(0)].map(Arg::from);
+        let addresses = [indices, stride as u64, clock, first, x.data.address(0)].map(Arg::from);
         self.driver.launch(launch, &[Arg::of(&raw)].into_iter().chain(addresses).collect::<Vec<_>>())
     }
 
@@ -180,8 +181,7 @@ impl Rows for Cuda {
         activation: Activation,
         y: &mut M,
     ) -> Result<()> {
-        // Sparse rows were made dense when they were gathered: a product on the tensor cores takes less
-        // time than walking the entries.
+        // Sparse rows became dense in `gather`: a dense product on the tensor cores is faster than a sparse one.
         self.affine(params, layer, &batch.x, activation, y)
     }
 

@@ -4,9 +4,9 @@ use super::driver::{Arg, Kernel, Launch};
 use super::{Cuda, CudaBuffer, CudaSums, M};
 use crate::{MixtureSlots, Params, Result, SoftClusters};
 
-/// Threads of a row's block: four warps, each for some of the latent columns.
+/// Threads per row's block: four warps, each for some of the latent columns.
 const ROW_THREADS: u32 = 128;
-/// Threads of a mean's block: a warp for each of ten latent columns.
+/// Threads per mean's block: one warp for each of ten latent columns.
 const MEAN_THREADS: u32 = 320;
 
 impl SoftClusters for Cuda {
@@ -26,7 +26,7 @@ impl SoftClusters for Cuda {
         assert!([targets.restarts, targets.rows, targets.columns] == shape, "a target for each row and mean");
         assert!(
             [affinity_gradient.restarts, affinity_gradient.rows, affinity_gradient.columns] == shape,
-            "room for each row and mean"
+            "scratch for each row and mean"
         );
         let grid = |n: usize| (n as u32, r as u32, 1);
         let rows = [

@@ -2,16 +2,17 @@
 
 use super::driver::{Arg, Kernel, Keys, Launch};
 use super::{Cuda, CudaSums, M};
-use crate::{Draw, MOST_STICKS, Result, StickBreaking, StickPrior};
+use crate::{Draw, MAX_STICKS, Result, StickBreaking, StickPrior};
 
-/// Threads of a row's block.
+/// Threads per block: one block per row.
 const THREADS: u32 = 64;
 
 impl Cuda {
-    /// Keys, whether there is a draw, the clock's address, and the draw's step relative to it.
-    fn drawn_or_mean(&self, draw: Option<Draw<'_>>) -> (Keys, bool, u64, u64) {
+    /// An optional draw as kernel arguments: keys, whether there is a draw, the clock's address, and the step relative to
+    /// the clock.
+    fn optional_draw_arguments(&self, draw: Option<Draw<'_>>) -> (Keys, bool, u64, u64) {
         let Some(draw) = draw else { return (Keys::new(&[]), false, 0, 0) };
-        let (keys, clock, step) = self.drawn(draw);
+        let (keys, clock, step) = self.draw_arguments(draw);
         (keys, true, clock, step)
     }
 }
@@ -20,7 +21,7 @@ impl StickBreaking for Cuda {
     fn stick_breaking(&self, draw: Option<Draw<'_>>, head: &M, weights: &mut M) -> Result<()> {
         let (b, j) = (weights.rows, weights.columns);
         check_sticks(head, b, j);
-        let (keys, drawn, clock, step) = self.drawn_or_mean(draw);
+        let (keys, drawn, clock, step) = self.optional_draw_arguments(draw);
         let args = [
             Arg::of(&keys),
             drawn.into(),
@@ -46,7 +47,7 @@ impl StickBreaking for Cuda {
         let (b, j) = (d_weights.rows, d_weights.columns);
         check_sticks(head, b, j);
         check_sticks(d_head, b, j);
-        let (keys, drawn, clock, step) = self.drawn_or_mean(draw);
+        let (keys, drawn, clock, step) = self.optional_draw_arguments(draw);
         let args = [
             Arg::of(&keys),
             drawn.into(),
@@ -88,6 +89,6 @@ impl StickBreaking for Cuda {
 }
 
 fn check_sticks(head: &M, b: usize, j: usize) {
-    assert!([head.rows, head.columns] == [b, 2 * j], "two numbers for each weight");
-    assert!((1..=MOST_STICKS).contains(&j), "as many weights as a block has room for");
+    assert!([head.rows, head.columns] == [b, 2 * j], "two parameters for each weight");
+    assert!((1..=MAX_STICKS).contains(&j), "a supported number of weights");
 }

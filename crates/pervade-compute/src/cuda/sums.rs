@@ -4,7 +4,7 @@ use super::Cuda;
 use super::driver::DeviceMemory;
 use crate::{Result, Sums, Terms};
 
-/// Running sums: four terms for every sample of a batch, added up on the host when they are taken.
+/// Running sums: four terms per sample of a batch, added up on the host by `take_sums`.
 pub struct CudaSums {
     slots: DeviceMemory<f64>,
     restarts: usize,

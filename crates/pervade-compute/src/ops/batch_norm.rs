@@ -2,8 +2,8 @@
 
 use crate::{AdamStep, Layout, Matrix, Memory, Params, Result, Slot};
 
-/// A batch normalisation of C columns (Ioffe and Szegedy, 2015): gain and shift, and the running mean and variance;
-/// each [1, C].
+/// The parameters of a batch normalisation of C columns: gain, shift, running mean and running variance, each
+/// [1, C].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormSlots {
     /// Multiplies the normalised columns.
@@ -16,32 +16,32 @@ pub struct NormSlots {
     pub variance: Slot,
 }
 
-/// Added to a variance before its root is taken.
+/// Added to a variance before its square root is taken.
 pub(crate) const NORM_EPSILON: f32 = 1e-5;
-/// The share of the old value in the running means and variances.
+/// The weight of the old value in the running means and variances.
 pub(crate) const NORM_MOMENTUM: f32 = 0.9;
-/// Rows of statistics that a group of rows has: mean, variance, and two sums of the backward pass.
+/// Statistics per group of rows: mean, variance, and two sums of the backward pass.
 pub(crate) const NORM_ROWS: usize = 4;
 
 impl NormSlots {
-    /// Adds the four slices to the layout.
+    /// Adds the four slots to the layout.
     pub fn new(layout: &mut Layout, name: &str, columns: usize) -> Self {
         let mut slot = |what: &str| layout.push(format!("{name}.{what}"), 1, columns);
         let (gain, shift) = (slot("gain"), slot("shift"));
         Self { gain, shift, mean: slot("mean"), variance: slot("variance") }
     }
 
-    /// C.
+    /// The number of columns, C.
     pub fn n_columns(&self) -> usize {
         self.gain.columns
     }
 
-    /// Rows of the statistics of so many groups.
+    /// Rows of the matrix of statistics for `groups` groups.
     pub fn statistics_rows(groups: usize) -> usize {
         NORM_ROWS * groups
     }
 
-    /// Groups of rows and rows of each, from what stands for the rows and what for their statistics.
+    /// The number of groups and the rows per group, from the shapes of `x` and its statistics.
     pub(crate) fn groups<B>(&self, x: &Matrix<B>, statistics: &Matrix<B>) -> (usize, usize) {
         let groups = statistics.rows / NORM_ROWS;
         assert_eq!((x.columns, statistics.columns), (self.n_columns(), self.n_columns()), "columns");
@@ -52,9 +52,9 @@ impl NormSlots {
 
 /// Batch normalisation, forward and backward.
 pub trait BatchNorm: Memory {
-    /// y = gain (x - mean) / deviation + shift with mean and deviation of each column (Ioffe and Szegedy, 2015). The
-    /// rows fall into as many equal groups as `statistics`, [R, 4 groups, C], has room for, each normalised by itself; what the
-    /// backward pass needs is left there. `y` may be cut into other rows than `x`.
+    /// y = gain (x - mean) / deviation + shift, with the mean and standard deviation of each column. The rows are split
+    /// into as many equal groups as `statistics`, [R, 4 groups, C], has room for; each is normalised separately. The
+    /// statistics are saved for the backward pass. `y` may have a different row length than `x`.
     fn batch_norm(
         &self,
         params: &Params<Self::Buffer>,
@@ -64,7 +64,7 @@ pub trait BatchNorm: Memory {
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// The same with the running statistics: a row's result does not depend on the others.
+    /// Batch normalisation with the running statistics: a row's result does not depend on the other rows.
     fn batch_norm_inference(
         &self,
         params: &Params<Self::Buffer>,
@@ -73,7 +73,7 @@ pub trait BatchNorm: Memory {
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// dx of `batch_norm`; the sums that the gradients of gain and shift are made of are left in `statistics`.
+    /// Computes dx of `batch_norm`; the sums for the gradients of gain and shift are saved in `statistics`.
     fn batch_norm_backward_input(
         &self,
         params: &Params<Self::Buffer>,
@@ -84,8 +84,8 @@ pub trait BatchNorm: Memory {
         dx: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// Gradients of gain and shift, and with an update Adam's step by them; the running statistics move a tenth
-    /// of the way to the groups' average.
+    /// Computes the gradients of gain and shift and, given an update, takes Adam's step. The running statistics move a
+    /// tenth of the way to the groups' average.
     fn batch_norm_backward_weights(
         &self,
         params: &mut Params<Self::Buffer>,

@@ -1,15 +1,15 @@
-//! Codes that are partly a choice of one of many: adversarial auto-encoders and InfoGAN.
+//! Latent codes with a categorical part and a continuous part, for adversarial auto-encoders and InfoGAN.
 
 use std::ops::Range;
 
 use crate::{Draw, Matrix, Result, Sums};
 
-/// Softmax over some columns, blocks of columns, and drawn codes.
+/// Softmax over leading columns, copies of blocks, and codes with a categorical and a continuous part.
 pub trait Codes: Sums {
-    /// The first `n` columns of every row become their softmax; the others stay.
+    /// Applies softmax to the first `n` columns of every row, in place; the others are unchanged.
     fn softmax(&self, n: usize, x: &mut Matrix<Self::Buffer>) -> Result<()>;
 
-    /// The gradient of `softmax`, in place, from what it left in `y`.
+    /// The gradient of `softmax`, in place, from its output `y`.
     fn softmax_backward(
         &self,
         n: usize,
@@ -28,7 +28,7 @@ pub trait Codes: Sums {
         self.copy_block(x, 0..x.rows, from, y, to)
     }
 
-    /// Copies these rows and columns of `x` to rows `to[0]..` and columns `to[1]..` of `y`.
+    /// Copies a block of `x` to rows `to[0]..` and columns `to[1]..` of `y`.
     fn copy_block(
         &self,
         x: &Matrix<Self::Buffer>,
@@ -38,15 +38,15 @@ pub trait Codes: Sums {
         to: [usize; 2],
     ) -> Result<()>;
 
-    /// Draws codes: of the first `n_choices` columns of each row one is 1, the others 0; all further columns are
-    /// uniform in [-1, 1).
+    /// Draws random codes: the first `n_choices` columns of each row are a one-hot vector, all further columns are uniform
+    /// in [-1, 1).
     fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut Matrix<Self::Buffer>) -> Result<()>;
 
-    /// log q(code | output), for codes as `draw_codes` makes them; `sizes` are its choices and how many of the numbers count. The output's
-    /// first columns are logits of the choice, then come the numbers' means and, if there are as many columns more,
-    /// their log variances; else their variance is 1. Adds the choice's part to the sums' cluster term and the numbers'
-    /// part to the latent term, and replaces the output by the gradient of -`weight` log q, summed over rows and divided
-    /// by their number. Rows of the output beyond those of `codes` have no code, and a gradient of zero.
+    /// log q(code | output) for codes of `draw_codes`, and its gradient. `sizes` are the numbers of categories and of
+    /// continuous columns that count. The output holds the logits of the categories, the means of the continuous columns
+    /// and, if it has that many more columns, their log variances; otherwise their variance is 1. Adds the categorical part
+    /// to the cluster term and the continuous part to the latent term, and replaces the output by the gradient of
+    /// -`weight` log q, averaged over rows. Output rows beyond those of `codes` get a gradient of zero.
     fn code_likelihood(
         &self,
         sizes: (usize, usize),

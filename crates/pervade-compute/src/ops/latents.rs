@@ -1,21 +1,21 @@
-//! The sampled latent (the reparameterisation).
+//! Sampling of latents (the reparameterisation trick).
 
 use crate::random::Key;
 use crate::{Matrix, Memory, Result};
 
-/// Where a step draws its random numbers: one key per restart and the step's index.
+/// The random stream of a step: one key per restart, and the step's index.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw<'a> {
     /// One key per restart.
     pub keys: &'a [Key],
-    /// The step, counted over the whole stage.
+    /// The step's index within the stage.
     pub step: u64,
 }
 
 /// Samples latents from q(z|x).
 pub trait Latents: Memory {
-    /// z = mu + sigma eps for L samples per row (the reparameterisation); head is [R, B, 2J], z [R, L B, J].
-    /// Without a draw z = mu.
+    /// z = mu + sigma eps for L samples per row (the reparameterisation trick); head is [R, B, 2J], z [R, L B, J].
+    /// Without a draw, z = mu.
     fn sample_latents(
         &self,
         draw: Option<Draw<'_>>,
@@ -23,7 +23,7 @@ pub trait Latents: Memory {
         z: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// Adds the gradient of z to that of the head. It may come in two parts: the decoder's and the prior's.
+    /// Adds the gradient of z, from the decoder and optionally from the prior, to that of the head.
     fn sample_latents_backward(
         &self,
         head: &Matrix<Self::Buffer>,

@@ -1,15 +1,15 @@
-//! Layers: affine maps, activations, dropout, and Adam's step.
+//! Affine layers, activations, dropout, and Adam.
 
 use crate::{AdamStep, Affine, Draw, Matrix, Memory, Params, Result};
 
-/// What follows an affine map, number by number.
+/// An elementwise activation function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// x.
     Linear,
     /// max(x, 0).
     Relu,
-    /// x where it is positive, else slope x.
+    /// x if x > 0, else slope x.
     LeakyRelu {
         /// Not negative.
         slope: f32,
@@ -18,9 +18,9 @@ pub enum Activation {
     Sigmoid,
 }
 
-/// Layers, forward and backward, and their update.
+/// Layers, forward and backward, and Adam's update.
 pub trait Layers: Memory {
-    /// y = activation(x W + b). Linear maps and ReLUs are fused into the product.
+    /// y = activation(x W + b). A ReLU is fused into the product.
     fn affine(
         &self,
         params: &Params<Self::Buffer>,
@@ -30,9 +30,8 @@ pub trait Layers: Memory {
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// dW = x^T dy and db = sum of dy's rows. With an update (of a part that holds the layer), the layer
-    /// takes Adam's step at once and what is left in the gradients is unspecified: dW need not go to
-    /// memory and back.
+    /// dW = x^T dy and db = sum of dy's rows. Given an update (of a range that contains the layer), the layer takes
+    /// Adam's step at once, and the contents of the gradient buffer are unspecified: dW need not be written to memory.
     fn affine_backward_weights(
         &self,
         params: &mut Params<Self::Buffer>,
@@ -42,7 +41,7 @@ pub trait Layers: Memory {
         update: Option<&AdamStep>,
     ) -> Result<()>;
 
-    /// dx = dy W^T, zero where the ReLU that made `relu_output` was off.
+    /// dx = dy W^T, zero where `relu_output` is zero.
     fn affine_backward_input(
         &self,
         params: &Params<Self::Buffer>,
@@ -63,7 +62,7 @@ pub trait Layers: Memory {
         dy: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// y = x with each number dropped with probability `rate`, the others scaled by 1/(1 - rate).
+    /// Dropout: y = x with each element zeroed with probability `rate` and the others scaled by 1/(1 - rate).
     fn dropout(
         &self,
         draw: Draw<'_>,
@@ -72,9 +71,9 @@ pub trait Layers: Memory {
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// The gradient of `dropout`, in place: the same numbers are dropped and scaled.
+    /// The gradient of `dropout`, in place: the same elements are zeroed and scaled.
     fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut Matrix<Self::Buffer>) -> Result<()>;
 
-    /// One step of Adam over its part of the flat buffers.
+    /// One step of Adam over a range of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 }

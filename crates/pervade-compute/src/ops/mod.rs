@@ -1,4 +1,4 @@
-//! The families of operations, one trait per file, with the types that they take.
+//! The families of operations, one trait per file, with the types of their arguments.
 
 mod batch_norm;
 mod codes;
@@ -31,5 +31,5 @@ pub use recording::Recording;
 pub use rows::{Csr, RowSelection, RowValues, Rows, RowsView, Scaling};
 pub use soft_clusters::SoftClusters;
 pub(crate) use stick_breaking::{DRAWN_FRACTION, KUMARASWAMY_LIMITS, SERIES_TERMS};
-pub use stick_breaking::{MOST_STICKS, StickBreaking, StickPrior};
+pub use stick_breaking::{MAX_STICKS, StickBreaking, StickPrior};
 pub use sums::{Sums, Terms};

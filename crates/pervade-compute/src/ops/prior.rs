@@ -9,9 +9,9 @@ use crate::{Matrix, MixtureSlots, Params, Result, Sums};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gamma {
-    /// The optimum for a factorised q, in closed form.
+    /// The closed-form optimum for a factorised q.
     Exact,
-    /// p(c|z) at the sampled z, as the paper does.
+    /// p(c|z) at the sampled z, as in the paper.
     Sampled,
 }
 
@@ -27,7 +27,7 @@ impl FromStr for Gamma {
     }
 }
 
-/// A name that no treatment of q(c|x) has.
+/// The error of parsing a [`Gamma`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of: exact, sampled")]
 pub struct UnknownGamma;
@@ -43,7 +43,7 @@ impl fmt::Display for Gamma {
 
 /// The mixture prior and the entropy of q(z|x), with their gradients.
 pub trait Prior: Sums {
-    /// Scratch memory that `prior` needs for B rows and their L B samples.
+    /// Allocates the scratch memory of `prior` for B rows and their L B samples.
     fn prior_scratch(
         &self,
         restarts: usize,
@@ -52,8 +52,8 @@ pub trait Prior: Sums {
         mixture: MixtureSlots,
     ) -> Result<Self::Buffer>;
 
-    /// Adds the terms of the prior and of the entropy to the sums; gradients of the loss go to the
-    /// mixture's parameters, to `d_head` and to `dz` (both overwritten).
+    /// Adds the terms of the prior and of the entropy to the sums; writes the gradients of the loss for the
+    /// mixture's parameters, `d_head` and `dz`.
     fn prior(
         &self,
         gamma: Gamma,
@@ -67,7 +67,7 @@ pub trait Prior: Sums {
         sums: &mut Self::Sums,
     ) -> Result<()>;
 
-    /// Log joint of each component for each row, [R, B, C]: the expectation under q(z|x) for
+    /// The log joint of each component for each row, [R, B, C]: the expectation under q(z|x) for
     /// `Gamma::Exact`, the density at the latent mean for `Gamma::Sampled`.
     fn log_joint(
         &self,

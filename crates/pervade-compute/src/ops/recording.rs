@@ -1,18 +1,18 @@
-//! Training steps that a device can record and replay.
+//! Recording and replay of training steps.
 
 use crate::{Memory, Params, Result, Tick};
 
-/// Runs training steps, or replays them.
+/// Runs training steps, replaying them where the device can.
 pub trait Recording: Memory {
-    /// A recorded step; empty at first.
+    /// A recorded step; initially empty.
     type Recording: Default;
 
-    /// How many steps to pass to [`Recording::steps`] at once, at most [`MOST_STEPS`](crate::MOST_STEPS): a device that
-    /// replays them saves the time between them.
+    /// How many steps to pass to [`Recording::steps`] at once, at most [`MAX_STEPS`](crate::MAX_STEPS): a device that
+    /// replays them saves the gaps between them.
     fn steps_at_once(&self) -> usize;
 
-    /// Runs steps one after the other: calls `body` for each tick, or replays a recording of it with the tick's numbers in
-    /// place of its own. `body` must do the same every time but for what the tick says.
+    /// Runs steps in order: calls `body` for each tick, or replays a recording of it with the values of the tick. `body`
+    /// must launch the same operations every time and may depend on nothing that changes except the tick.
     fn steps(
         &self,
         ticks: &[Tick],

@@ -1,20 +1,20 @@
-//! The data on a device, and the rows of a batch.
+//! The data set on a device, and batches of its rows.
 
 use half::f16;
 
 use crate::random::Key;
 use crate::{Activation, AdamStep, Affine, Matrix, Memory, Params, Result};
 
-/// A table as a device reads it: values of one type, row by row, and how they are scaled.
+/// A view of a table for a device: values of one type, row-major, and their scaling.
 #[derive(Clone, Copy, Debug)]
 pub struct RowsView<'a> {
-    /// N.
+    /// The number of rows, N.
     pub n_rows: usize,
-    /// D.
+    /// The number of columns, D.
     pub n_columns: usize,
-    /// The values as they are stored.
+    /// The unscaled values.
     pub values: RowValues<'a>,
-    /// How they become the network's input.
+    /// How they are scaled to become the network's input.
     pub scaling: Scaling<'a>,
 }
 
@@ -27,18 +27,18 @@ pub enum RowValues<'a> {
     F16(&'a [f16]),
     /// Single precision, [N, D].
     F32(&'a [f32]),
-    /// Double precision, [N, D]; used as single precision.
+    /// Double precision, [N, D]; converted to single precision.
     F64(&'a [f64]),
     /// Sparse rows.
     Csr(Csr<'a>),
 }
 
-/// Sparse rows in compressed form: the entries of row i are `starts[i]..starts[i + 1]`.
+/// Compressed sparse rows: the entries of row i are `starts[i]..starts[i + 1]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Csr<'a> {
-    /// [N + 1], rising from zero to the number of entries.
+    /// [N + 1], non-decreasing from zero to the number of entries.
     pub starts: &'a [usize],
-    /// The column of each entry, below D and rising within a row.
+    /// The column of each entry, below D and increasing within a row.
     pub columns: &'a [u32],
     /// The value of each entry.
     pub values: &'a [f32],
@@ -58,11 +58,11 @@ impl<'a> Csr<'a> {
 /// `row_factor` is `row_norm / ||x||` where rows are normalised (rows of zeros stay zero), else 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling<'a> {
-    /// The length to which rows are normalised, if they are.
+    /// The Euclidean norm to which rows are normalised, if they are.
     pub row_norm: Option<f32>,
-    /// What is subtracted: empty, or one number per column. Empty for sparse rows that are to stay sparse.
+    /// Subtracted: empty, or one value per column. Empty for rows that must stay sparse.
     pub shift: &'a [f32],
-    /// What is multiplied with afterwards: one number, or one per column.
+    /// Multiplied with afterwards: a single value, or one per column.
     pub scale: &'a [f32],
 }
 
@@ -86,7 +86,7 @@ impl Scaling<'_> {
         }
     }
 
-    /// The factor of a row with these values, of which a sparse row has only the entries.
+    /// The normalising factor of a row, from its values (for a sparse row, from its entries).
     #[inline]
     pub fn row_factor(&self, row: &[f32]) -> f32 {
         let Some(target) = self.row_norm else { return 1.0 };
@@ -131,14 +131,14 @@ impl RowsView<'_> {
     }
 }
 
-/// Which rows make a batch.
+/// Which rows form a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum RowSelection<'a> {
     /// Positions `first..first + B` of each restart's shuffle of this epoch.
     Shuffled {
         /// One key per restart.
         keys: &'a [Key],
-        /// Which shuffle.
+        /// The epoch, which selects the shuffle.
         epoch: u64,
         /// The first position.
         first: usize,
@@ -150,17 +150,17 @@ pub enum RowSelection<'a> {
     },
 }
 
-/// The data set on the device, the rows of a step, and the first layer, which reads them.
+/// The data set on the device, batches of its rows, and the first layer, which reads them.
 pub trait Rows: Memory {
-    /// The data set on the device, in its own type.
+    /// The data set on the device, in its stored type.
     type Rows<'a>: Sync;
-    /// Rows of a step: which they are and, scaled, their values.
+    /// The rows of a step: their indices and their scaled values.
     type Batch: Send;
 
     /// Makes the data set available to `gather`.
     fn rows<'a>(&self, data: RowsView<'a>) -> Result<Self::Rows<'a>>;
 
-    /// Room for `n_rows` rows per restart.
+    /// Allocates a batch of `n_rows` rows per restart.
     fn batch(&self, rows: &Self::Rows<'_>, restarts: usize, n_rows: usize) -> Result<Self::Batch>;
 
     /// Copies the selected rows, scaled, into `batch`.
@@ -171,10 +171,10 @@ pub trait Rows: Memory {
         batch: &mut Self::Batch,
     ) -> Result<()>;
 
-    /// The rows of the batch, dense: [R, B, D].
+    /// The rows of the batch as a dense matrix, [R, B, D].
     fn batch_rows<'b>(&self, batch: &'b Self::Batch) -> &'b Matrix<Self::Buffer>;
 
-    /// y = activation(x W + b), with x the rows of the batch; sparse rows are multiplied as such.
+    /// y = activation(x W + b), where x are the rows of the batch; a device may use a sparse product for sparse rows.
     fn input_affine(
         &self,
         params: &Params<Self::Buffer>,
@@ -185,7 +185,7 @@ pub trait Rows: Memory {
         y: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// Gradients of `input_affine`'s weights and bias from that of its output, or the update by them.
+    /// Gradients of the weights and bias of `input_affine`; see [`affine_backward_weights`](crate::Layers::affine_backward_weights).
     fn input_affine_backward(
         &self,
         params: &mut Params<Self::Buffer>,

@@ -2,12 +2,11 @@
 
 use crate::{Matrix, MixtureSlots, Params, Result, Sums};
 
-/// Soft clusters around means.
+/// Soft cluster assignment by Student's t kernel around means.
 pub trait SoftClusters: Sums {
-    /// Soft clusters around the mixture's means (DEC; Xie, Girshick and Farhadi, 2016): q_m in proportion to
-    /// 1 / (1 + |z - mu_m|^2). Adds minus KL(P || Q) of each row to the sums, as the cluster term; the
-    /// gradient of its mean over rows goes to the means and to `dz` (overwritten). `targets` is P, and `affinity_gradient`
-    /// is scratch memory; both are [R, B, C].
+    /// DEC's loss with soft assignments q_m proportional to 1 / (1 + |z - mu_m|^2), where mu are the mixture's means. Adds
+    /// minus KL(P || Q) of each row to the cluster term, and writes the gradients of the mean KL over rows for the means
+    /// and `dz`. `targets` is P, and `affinity_gradient` is scratch memory; both are [R, B, C].
     fn soft_clusters(
         &self,
         params: &mut Params<Self::Buffer>,

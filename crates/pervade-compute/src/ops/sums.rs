@@ -2,7 +2,7 @@
 
 use crate::{Memory, Result};
 
-/// Sums over rows of the terms of the ELBO (paper, the detailed ELBO), in nats.
+/// Sums over rows of the terms of the ELBO (the paper's detailed ELBO), in nats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Terms {
     /// E log p(x|z).
@@ -21,13 +21,13 @@ impl Terms {
         self.reconstruction + self.latent + self.cluster + self.entropy
     }
 
-    /// The terms added up over groups of four values.
+    /// Adds up groups of four values, in the order of [`Terms::values`].
     pub fn total(values: &[f64]) -> Self {
         let total = |term: usize| values.iter().skip(term).step_by(4).sum();
         Self { reconstruction: total(0), latent: total(1), cluster: total(2), entropy: total(3) }
     }
 
-    /// The four terms.
+    /// The four terms in the order of the fields.
     pub fn values(&self) -> [f64; 4] {
         [self.reconstruction, self.latent, self.cluster, self.entropy]
     }
@@ -43,21 +43,21 @@ impl Terms {
     }
 }
 
-/// Running sums of the terms, per restart.
+/// Accumulates the terms of the ELBO, per restart.
 pub trait Sums: Memory {
-    /// The sums.
+    /// The accumulators.
     type Sums: Send;
 
-    /// Sums at zero, for steps with L B samples.
+    /// Accumulators, initially zero, for steps with L B samples.
     fn sums(&self, restarts: usize, n_samples: usize) -> Result<Self::Sums>;
 
-    /// The sums so far, one per restart; they start again at zero.
+    /// Returns the sums so far, one per restart, and resets them to zero.
     fn take_sums(&self, sums: &mut Self::Sums) -> Result<Vec<Terms>>;
 
-    /// The sums as they stand in the middle of an epoch, for a checkpoint: the same number of groups for
-    /// each restart, each group with the four terms in the order of [`Terms`].
+    /// The accumulators in the middle of an epoch, for a checkpoint: an equal number of groups per
+    /// restart, each with the four terms in the order of [`Terms`].
     fn read_sums(&self, sums: &Self::Sums) -> Result<Vec<f64>>;
 
-    /// Continues from what `read_sums` returned. Values of another kind of device are added up first.
+    /// Restores the values that `read_sums` returned; those of another kind of device are added up first.
     fn write_sums(&self, sums: &mut Self::Sums, values: &[f64]) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! D and Q: an image to a verdict and to what is known of the code that it was made from.
+//! The discriminator D, from an image to a real-or-fake logit, and Q, from an image to its predicted code.
 
 use crate::ImageDevice;
 use pervade::compute::{Activation, AdamStep, Affine, Layout, Matrix, NormSlots, Params, Result};
@@ -8,10 +8,10 @@ use super::{Sizes, halving};
 
 const LEAKY: Activation = Activation::LeakyRelu { slope: 0.1 };
 
-/// Two convolutions and a layer, which D and Q share, then the head of each.
+/// Two convolutions and a fully connected layer, which D and Q share, then the head of each.
 ///
-/// The heads begin as one layer, so that the gradients of both add up on the way back: its first column is D's logit,
-/// the others are Q's hidden layer.
+/// Both heads start with one common layer, so that the backward pass adds up their gradients: its first column is D's
+/// logit, the others are Q's hidden layer.
 pub(crate) struct Discriminator {
     first: Convolution,
     second: (Convolution, BatchNorm),
@@ -23,23 +23,23 @@ pub(crate) struct Discriminator {
 }
 
 /// Activations and gradients of one batch of n images with S x S pixels; q is S/4 and h is S/2.
-pub(crate) struct Judged<B> {
+pub(crate) struct DiscriminatorTape<B> {
     /// [1, n, S S].
     pub(crate) images: Matrix<B>,
     /// Windows of the images: [n h h, 16].
     unfolded: Matrix<B>,
-    /// Bent: [n h h, channels].
+    /// After the activation: [n h h, channels].
     first: Matrix<B>,
     second_unfolded: Matrix<B>,
     /// [n q q, channels], then [n, q q channels].
     second: Normed<B>,
     third: Normed<B>,
     heads: Matrix<B>,
-    /// D's, then their gradient: [1, n, 1].
+    /// D's logits, then their gradient: [1, n, 1].
     pub(crate) logits: Matrix<B>,
     recognition: Normed<B>,
-    /// Q's: logits of the choice, means and perhaps log variances of the numbers; then their gradient:
-    /// [1, n, K + C or K + 2C].
+    /// Q's output: logits of the category, means and optionally log variances of the continuous codes; then its
+    /// gradient: [1, n, K + C or K + 2C].
     pub(crate) output: Matrix<B>,
     d_heads: Matrix<B>,
     d_second_unfolded: Matrix<B>,
@@ -48,8 +48,8 @@ pub(crate) struct Judged<B> {
     pub(crate) d_images: Matrix<B>,
 }
 
-impl<B> Judged<B> {
-    /// Room for n images in so many groups, which are normalised each by itself.
+impl<B> DiscriminatorTape<B> {
+    /// Allocates buffers for n images in `groups` groups, which are batch-normalised separately.
     pub(crate) fn new<D: ImageDevice<Buffer = B>>(
         device: &D,
         sizes: &Sizes,
@@ -61,7 +61,7 @@ impl<B> Judged<B> {
         let normed = |x, y| Normed::new(device, x, y, groups, gradients);
         let [near, far] = sizes.channels;
         let (quarter, half) = ((sizes.side / 4).pow(2), (sizes.side / 2).pow(2));
-        let back = if gradients { n } else { 0 };
+        let n_gradients = if gradients { n } else { 0 };
         let windows = halving(sizes.side, 1).window_len();
         let second_windows = halving(sizes.side / 2, near).window_len();
         let flat = |width| [n, width];
@@ -76,11 +76,11 @@ impl<B> Judged<B> {
             logits: matrix(n, 1)?,
             recognition: normed(flat(sizes.recognition), flat(sizes.recognition))?,
             output: matrix(n, sizes.n_outputs())?,
-            d_heads: matrix(back, 1 + sizes.recognition)?,
-            d_second_unfolded: matrix(back * quarter, second_windows)?,
-            d_first: matrix(back * half, near)?,
-            d_unfolded: matrix(back * half, windows)?,
-            d_images: matrix(back, sizes.side * sizes.side)?,
+            d_heads: matrix(n_gradients, 1 + sizes.recognition)?,
+            d_second_unfolded: matrix(n_gradients * quarter, second_windows)?,
+            d_first: matrix(n_gradients * half, near)?,
+            d_unfolded: matrix(n_gradients * half, windows)?,
+            d_images: matrix(n_gradients, sizes.side * sizes.side)?,
         })
     }
 }
@@ -112,81 +112,88 @@ impl Discriminator {
         }
     }
 
-    /// The normalisations, for their start.
+    /// The normalisations, for their initialisation.
     pub(crate) fn norms(&self) -> Vec<NormSlots> {
         [self.second.1, self.third.1, self.recognition].iter().map(|norm| norm.slots).collect()
     }
 
-    /// The weights, for their start.
+    /// The layers, for their initialisation.
     pub(crate) fn layers(&self) -> Vec<Affine> {
         vec![self.first.layer, self.second.0.layer, self.third.0, self.heads, self.output]
     }
 
-    /// From the images to the logits and Q's output.
+    /// The forward pass, from the images to the logits and Q's output; `running` uses the running statistics.
     pub(crate) fn forward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
-        kept: bool,
-        judged: &mut Judged<D::Buffer>,
+        running: bool,
+        tape: &mut DiscriminatorTape<D::Buffer>,
     ) -> Result<()> {
-        let j = judged;
-        self.first.forward(device, params, &j.images, &mut j.unfolded, &mut j.first)?;
-        device.activate(LEAKY, &mut j.first)?;
-        self.second.0.forward(device, params, &j.first, &mut j.second_unfolded, &mut j.second.x)?;
-        self.second.1.forward(device, params, kept, &mut j.second)?;
-        device.affine(params, self.third.0, &j.second.y, Activation::Linear, &mut j.third.x)?;
-        self.third.1.forward(device, params, kept, &mut j.third)?;
-        device.affine(params, self.heads, &j.third.y, Activation::Linear, &mut j.heads)?;
-        device.copy_columns(&j.heads, 0..1, &mut j.logits, [0, 0])?;
-        device.copy_columns(&j.heads, 1..j.heads.columns, &mut j.recognition.x, [0, 0])?;
-        self.recognition.forward(device, params, kept, &mut j.recognition)?;
-        device.affine(params, self.output, &j.recognition.y, Activation::Linear, &mut j.output)
+        let t = tape;
+        self.first.forward(device, params, &t.images, &mut t.unfolded, Activation::Linear, &mut t.first)?;
+        device.activate(LEAKY, &mut t.first)?;
+        self.second.0.forward(
+            device,
+            params,
+            &t.first,
+            &mut t.second_unfolded,
+            Activation::Linear,
+            &mut t.second.x,
+        )?;
+        self.second.1.forward(device, params, running, &mut t.second)?;
+        device.affine(params, self.third.0, &t.second.y, Activation::Linear, &mut t.third.x)?;
+        self.third.1.forward(device, params, running, &mut t.third)?;
+        device.affine(params, self.heads, &t.third.y, Activation::Linear, &mut t.heads)?;
+        device.copy_columns(&t.heads, 0..1, &mut t.logits, [0, 0])?;
+        device.copy_columns(&t.heads, 1..t.heads.columns, &mut t.recognition.x, [0, 0])?;
+        self.recognition.forward(device, params, running, &mut t.recognition)?;
+        device.affine(params, self.output, &t.recognition.y, Activation::Linear, &mut t.output)
     }
 
-    /// From the gradients of the logits and of Q's output to those of all layers' outputs, and on to the images if
-    /// somebody wants to know.
+    /// The backward pass, from the gradients of the logits and of Q's output to those of all layers' outputs and, if
+    /// `to_images`, of the images.
     pub(crate) fn backward<D: ImageDevice>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
-        judged: &mut Judged<D::Buffer>,
+        tape: &mut DiscriminatorTape<D::Buffer>,
         to_images: bool,
     ) -> Result<()> {
-        let j = judged;
-        device.affine_backward_input(params, self.output, &j.output, None, &mut j.recognition.dy)?;
-        self.recognition.backward_input(device, params, &mut j.recognition)?;
-        device.copy_columns(&j.logits, 0..1, &mut j.d_heads, [0, 0])?;
-        device.copy_columns(&j.recognition.dx, 0..j.recognition.dx.columns, &mut j.d_heads, [0, 1])?;
-        device.affine_backward_input(params, self.heads, &j.d_heads, None, &mut j.third.dy)?;
-        self.third.1.backward_input(device, params, &mut j.third)?;
-        device.affine_backward_input(params, self.third.0, &j.third.dx, None, &mut j.second.dy)?;
-        self.second.1.backward_input(device, params, &mut j.second)?;
-        let dy = &j.second.dx;
-        self.second.0.backward_input(device, params, dy, &mut j.d_second_unfolded, &mut j.d_first)?;
-        device.activate_backward(LEAKY, &j.first, &mut j.d_first)?;
+        let t = tape;
+        device.affine_backward_input(params, self.output, &t.output, None, &mut t.recognition.dy)?;
+        self.recognition.backward_input(device, params, &mut t.recognition)?;
+        device.copy_columns(&t.logits, 0..1, &mut t.d_heads, [0, 0])?;
+        device.copy_columns(&t.recognition.dx, 0..t.recognition.dx.columns, &mut t.d_heads, [0, 1])?;
+        device.affine_backward_input(params, self.heads, &t.d_heads, None, &mut t.third.dy)?;
+        self.third.1.backward_input(device, params, &mut t.third)?;
+        device.affine_backward_input(params, self.third.0, &t.third.dx, None, &mut t.second.dy)?;
+        self.second.1.backward_input(device, params, &mut t.second)?;
+        let dy = &t.second.dx;
+        self.second.0.backward_input(device, params, dy, &mut t.d_second_unfolded, &mut t.d_first)?;
+        device.activate_backward(LEAKY, &t.first, &mut t.d_first)?;
         if to_images {
-            self.first.backward_input(device, params, &j.d_first, &mut j.d_unfolded, &mut j.d_images)?;
+            self.first.backward_input(device, params, &t.d_first, &mut t.d_unfolded, &mut t.d_images)?;
         }
         Ok(())
     }
 
-    /// The weights' gradients after the way back, or the update by them.
-    pub(crate) fn learn<D: ImageDevice>(
+    /// The weights' gradients after `backward`, or the update.
+    pub(crate) fn backward_weights<D: ImageDevice>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,
-        judged: &Judged<D::Buffer>,
+        tape: &DiscriminatorTape<D::Buffer>,
         update: Option<&AdamStep>,
     ) -> Result<()> {
-        let j = judged;
-        device.affine_backward_weights(params, self.output, &j.recognition.y, &j.output, update)?;
-        self.recognition.backward_weights(device, params, &j.recognition, update)?;
-        device.affine_backward_weights(params, self.heads, &j.third.y, &j.d_heads, update)?;
-        self.third.1.backward_weights(device, params, &j.third, update)?;
-        device.affine_backward_weights(params, self.third.0, &j.second.y, &j.third.dx, update)?;
-        self.second.1.backward_weights(device, params, &j.second, update)?;
-        self.second.0.backward_weights(device, params, &j.second_unfolded, &j.second.dx, update)?;
-        self.first.backward_weights(device, params, &j.unfolded, &j.d_first, update)
+        let t = tape;
+        device.affine_backward_weights(params, self.output, &t.recognition.y, &t.output, update)?;
+        self.recognition.backward_weights(device, params, &t.recognition, update)?;
+        device.affine_backward_weights(params, self.heads, &t.third.y, &t.d_heads, update)?;
+        self.third.1.backward_weights(device, params, &t.third, update)?;
+        device.affine_backward_weights(params, self.third.0, &t.second.y, &t.third.dx, update)?;
+        self.second.1.backward_weights(device, params, &t.second, update)?;
+        self.second.0.backward_weights(device, params, &t.second_unfolded, &t.second.dx, update)?;
+        self.first.backward_weights(device, params, &t.unfolded, &t.d_first, update)
     }
 }

@@ -1,21 +1,22 @@
-//! InfoGAN: a generative adversarial network whose code can be read off its images.
+//! InfoGAN: a generative adversarial network whose code can be recovered from its images.
 //!
 //! Paper: Chen, Duan, Houthooft, Schulman, Sutskever and Abbeel, "InfoGAN: interpretable representation learning by
 //! information maximizing generative adversarial nets" (2016), the networks for MNIST (appendix C.1) with the settings
-//! of the authors' code. G makes an image of a choice of one of K, two numbers and 62 of noise, all uniform; D tells
-//! made images from real ones by a logistic loss; Q, which shares all but its head with D, finds the code of a made
-//! image: log Q(c|x) is a lower bound of the mutual information, up to a constant (Eq. 5), and both networks raise it.
-//! Each update has two phases: D and Q learn from made and real images, each half normalised by itself; G learns to
-//! deceive D and to be read by Q. The cluster of a row is the choice that Q finds most probable.
-//! Departures: the bias of a transposed convolution belongs to a number of its window, not to a channel; the loss of D
-//! and Q is the mean over both halves instead of the sum of their means, of which Adam sees nothing; the running
-//! statistics that serve fitted networks follow each network's own updates alone.
-//! It needs images: square, one number a pixel, with a side that is a multiple of 4.
+//! of the authors' code. The generator G maps one of K categories, two continuous codes and 62 columns of noise, all
+//! uniform, to an image; the discriminator D tells fake images from real ones by a logistic loss; Q, which shares all but
+//! its head with D, predicts the code of a fake image: log Q(c|x) is a lower bound of the mutual information, up to a
+//! constant (Eq. 5), and both networks maximise it. Each update has two phases: D and Q learn from fake and real images,
+//! batch-normalised separately; G learns to fool D and to let Q predict its code. The cluster of a row is the category
+//! that Q finds most probable.
+//! Departures: a transposed convolution has one bias per element of its window, not per channel; the loss of D and Q is
+//! the mean over both halves instead of the sum of their means, which Adam's scale invariance cancels; the running
+//! statistics for inference are updated only in each network's own phase.
+//! It needs square images with one value per pixel and a side that is a multiple of 4.
 //! Expected: Jiang et al. (2017) compare its generated digits with VaDE's and give no score; Chen et al. report that the
-//! choice matches MNIST's classes with an error of 5 %. On all of MNIST the ten choices are the ten digits to the eye
+//! category matches MNIST's classes with an error of 5 %. On all of MNIST the ten categories are visibly the ten digits
 //! (repro/figures/samples.png). On the 1,797 digits of 8 x 8 pixels 0.65 after 1,000 updates of
-//! networks half as wide (one seed). Where Q also finds the deviations (`learn_deviations`), it grows so sure of the two
-//! numbers that G hears little else: after 600 updates D still won, here and in PyTorch alike.
+//! networks half as wide (one seed). If Q also predicts the deviations (`learn_deviations`), it becomes so certain of the
+//! two continuous codes that they dominate G's gradient: after 600 updates D still won, as it did in PyTorch.
 
 mod discriminator;
 mod generator;
@@ -24,8 +25,8 @@ mod tests;
 mod trained;
 mod training;
 
-pub(crate) use discriminator::{Discriminator, Judged};
-pub(crate) use generator::{Generator, Made};
+pub(crate) use discriminator::{Discriminator, DiscriminatorTape};
+pub(crate) use generator::{Generator, GeneratorTape};
 
 use crate::ImageDevice;
 use pervade::compute::cpu::math::normal_pair;
@@ -36,38 +37,38 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
-use self::trained::Trained;
+use self::trained::TrainedInfoGan;
 use self::training::Training;
 use crate::rows::check_rows;
 
 /// InfoGAN with its settings.
 #[derive(Clone, Debug)]
 pub struct InfoGan {
-    /// K.
+    /// The number of clusters, K.
     pub n_clusters: usize,
-    /// Numbers of the code that Q finds beside the choice.
+    /// The number of continuous codes that Q predicts in addition to the category.
     pub n_codes: usize,
-    /// Numbers of the code that nobody looks for.
+    /// The number of noise columns, which Q does not predict.
     pub n_noise: usize,
-    /// Channels of the images at half and at a quarter of their side.
+    /// Channels at half and at a quarter of the image's side.
     pub channels: [usize; 2],
-    /// Width of the layer without convolution, of either network.
+    /// Width of the fully connected layer of both networks.
     pub width: usize,
     /// Width of Q's hidden layer.
     pub recognition: usize,
-    /// Whether Q finds how sure it is of each number, too; else its deviation is 1, as the authors have it for MNIST.
+    /// Whether Q also predicts the deviation of each continuous code; else it is 1, as in the authors' code for MNIST.
     pub learn_deviations: bool,
-    /// How much the mutual information counts, lambda.
+    /// The weight of the mutual information, lambda.
     pub information_weight: f32,
-    /// Real images of an update, and as many made ones.
+    /// Real images per update, and as many fake ones.
     pub batch: usize,
-    /// Updates of an epoch.
+    /// Updates per epoch.
     pub updates: usize,
-    /// Epochs.
+    /// The number of epochs.
     pub epochs: usize,
     /// Learning rates of D and Q, and of G.
     pub learning_rates: [f32; 2],
-    /// Adam's share of the old value in its first moments.
+    /// Adam's decay rate of the first moments.
     pub beta1: f32,
 }
 
@@ -105,27 +106,27 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Columns of z: choice, numbers, noise.
+    /// Columns of z: category, continuous codes, noise.
     pub(crate) fn n_inputs(&self) -> usize {
         self.n_clusters + self.n_codes + self.n_noise
     }
 
-    /// Columns of Q's output: logits of the choice, means and perhaps log variances of the numbers.
+    /// Columns of Q's output: logits of the category, means and optionally log variances of the continuous codes.
     pub(crate) fn n_outputs(&self) -> usize {
         self.n_clusters + if self.learn_deviations { 2 } else { 1 } * self.n_codes
     }
 }
 
-/// Windows of 4 x 4 pixels, two apart, on images of this side: half as many a side.
+/// Windows of 4 x 4 pixels with stride 2 on images of this side: half as many per side.
 pub(crate) fn halving(side: usize, channels: usize) -> Windows {
     Windows { height: side, width: side, channels, size: 4, stride: 2, padding: 1 }
 }
 
 impl InfoGan {
     fn sizes(&self, data: &Dataset) -> Result<Sizes> {
-        let at_least = |name: &str, value: usize, least: usize| {
-            let must = || Error::setting(name, value, format!("must be at least {least}"));
-            if value < least { Err(must()) } else { Ok(()) }
+        let at_least = |name: &str, value: usize, min: usize| {
+            let must = || Error::setting(name, value, format!("must be at least {min}"));
+            if value < min { Err(must()) } else { Ok(()) }
         };
         at_least("clusters", self.n_clusters, 2)?;
         at_least("batch", self.batch, 2)?;
@@ -137,8 +138,8 @@ impl InfoGan {
         let side = data.n_columns().isqrt();
         if side * side != data.n_columns() || !side.is_multiple_of(4) {
             let problem = format!(
-                "InfoGAN needs square images, one number a pixel, with a side that is a multiple of 4, and a row \
-                 has {} columns",
+                "InfoGAN needs square images with one value per pixel and a side that is a multiple of 4, but a \
+                 row has {} columns",
                 data.n_columns()
             );
             let hint = "8 x 8 are 64 columns, 28 x 28 are 784; other methods take any rows";
@@ -163,7 +164,7 @@ impl<D: ImageDevice> Clusterer<D> for InfoGan {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let sizes = self.sizes(data)?;
-        // One scale for all pixels: what a generator's logistic output can reach, and nothing else.
+        // One scale for all pixels: the range of the generator's sigmoid output.
         let preparation = Preparation::fit(PrepareKind::UnitRange, data)?;
         let rows = device.rows(data.view(&preparation))?;
         let (stage, phase, steps) = (Stage::Joint, "adversarial training", self.updates);
@@ -171,9 +172,9 @@ impl<D: ImageDevice> Clusterer<D> for InfoGan {
         observer.event(&Event::StageStarted { restart, stage, phase, epochs, done, steps });
         let mut training = Training::new(self, sizes, device, rows, data.n_rows(), seed)?;
         for epoch in 1..=epochs {
-            for number in 0..steps {
-                training.update(device, ((epoch - 1) * steps + number) as u64)?;
-                if observer.event(&Event::Steps { done: number + 1 }) == Control::Stop {
+            for step in 0..steps {
+                training.update(device, ((epoch - 1) * steps + step) as u64)?;
+                if observer.event(&Event::Steps { done: step + 1 }) == Control::Stop {
                     return Err(Error::Interrupted { stage: phase, epoch });
                 }
             }
@@ -189,12 +190,12 @@ impl<D: ImageDevice> Clusterer<D> for InfoGan {
             }
         }
         observer.event(&Event::StageEnded { restart, stage });
-        Ok(Box::new(Trained::new(device, sizes, preparation.clone(), &training)?))
+        Ok(Box::new(TrainedInfoGan::new(device, sizes, preparation.clone(), &training)?))
     }
 }
 
-/// Start values as the authors draw them: weights N(0, 0.02), gains N(1, 0.02), all else zero but the kept variances.
-pub(crate) fn start_values(
+/// Initial values as in the authors' code: weights N(0, 0.02), gains N(1, 0.02), running variances one, all else zero.
+pub(crate) fn initial_values(
     len: usize,
     layers: &[Affine],
     norms: &[NormSlots],
@@ -203,14 +204,14 @@ pub(crate) fn start_values(
 ) -> Vec<f32> {
     const DEVIATION: f32 = 0.02;
     let key = Key::new(seed, Stream::Weights, which);
-    let normal = |place: usize| {
-        let [a, b, ..] = key.draw(place as u64, 0, 0);
+    let normal = |i: usize| {
+        let [a, b, ..] = key.draw(i as u64, 0, 0);
         DEVIATION * normal_pair(a, b)[0]
     };
     let mut values = vec![0.0; len];
-    layers.iter().flat_map(|layer| layer.weight.range()).for_each(|place| values[place] = normal(place));
+    layers.iter().flat_map(|layer| layer.weight.range()).for_each(|i| values[i] = normal(i));
     for norm in norms {
-        norm.gain.range().for_each(|place| values[place] = 1.0 + normal(place));
+        norm.gain.range().for_each(|i| values[i] = 1.0 + normal(i));
         values[norm.variance.range()].fill(1.0);
     }
     values

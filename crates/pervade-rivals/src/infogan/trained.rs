@@ -1,4 +1,4 @@
-//! Trained networks: Q finds the clusters of rows, G makes new rows.
+//! Trained networks: Q assigns rows to clusters, G generates new rows.
 
 use crate::ImageDevice;
 use pervade::compute::{Params, RowSelection};
@@ -7,21 +7,21 @@ use pervade::seed::{Key, Stream};
 use pervade::{Clustering, Error, Result};
 
 use super::training::Training;
-use super::{Discriminator, Generator, Judged, Made, Sizes};
+use super::{Discriminator, DiscriminatorTape, Generator, GeneratorTape, Sizes};
 
-/// Rows that go through a network at once.
+/// Rows per forward pass.
 const BLOCK: usize = 256;
 
-/// What training leaves.
-pub(crate) struct Trained {
+/// The result of training.
+pub(crate) struct TrainedInfoGan {
     sizes: Sizes,
     preparation: Preparation,
-    /// The networks' numbers: G's, and those of D and Q.
-    made_by: Vec<f32>,
-    judged_by: Vec<f32>,
+    /// Parameters of G, and of D and Q.
+    generator_params: Vec<f32>,
+    discriminator_params: Vec<f32>,
 }
 
-impl Trained {
+impl TrainedInfoGan {
     pub(crate) fn new<D: ImageDevice>(
         device: &D,
         sizes: Sizes,
@@ -33,22 +33,26 @@ impl Trained {
             device.read(&params.values, 0, &mut values)?;
             Ok::<_, Error>(values)
         };
-        let (made_by, judged_by) = (values(&training.made_by)?, values(&training.judged_by)?);
-        Ok(Self { sizes, preparation, made_by, judged_by })
+        Ok(Self {
+            sizes,
+            preparation,
+            generator_params: values(&training.generator_params)?,
+            discriminator_params: values(&training.discriminator_params)?,
+        })
     }
 
-    /// Codes with that choice: [count, inputs].
+    /// Codes of a cluster: [count, inputs].
     fn codes(&self, cluster: usize, count: usize, seed: u64) -> Vec<f32> {
         let (key, columns) = (Key::new(seed, Stream::Generate, cluster), self.sizes.n_inputs());
         let value = |i: usize| match i % columns {
-            choice if choice < self.sizes.n_clusters => f32::from(u8::from(choice == cluster)),
+            category if category < self.sizes.n_clusters => f32::from(u8::from(category == cluster)),
             column => (2.0 * key.uniform((i / columns) as u64, column as u32, 0) - 1.0) as f32,
         };
         (0..count * columns).map(value).collect()
     }
 }
 
-impl<D: ImageDevice> Clustering<D> for Trained {
+impl<D: ImageDevice> Clustering<D> for TrainedInfoGan {
     fn n_clusters(&self) -> usize {
         self.sizes.n_clusters
     }
@@ -56,32 +60,27 @@ impl<D: ImageDevice> Clustering<D> for Trained {
     fn assign(&self, device: &D, data: &Dataset) -> Result<Vec<u32>> {
         self.preparation.check_columns(data)?;
         let discriminator = Discriminator::new(&self.sizes);
-        let params = Params::fixed(device, &self.judged_by)?;
+        let params = Params::fixed(device, &self.discriminator_params)?;
         let rows = device.rows(data.view(&self.preparation))?;
         let n = BLOCK.min(data.n_rows());
         let mut batch = device.batch(&rows, 1, n)?;
-        let mut judged = Judged::new(device, &self.sizes, n, 1, false)?;
+        let mut tape = DiscriminatorTape::new(device, &self.sizes, n, 1, false)?;
         let mut output = vec![0.0; n * self.sizes.n_outputs()];
         let mut clusters = Vec::with_capacity(data.n_rows());
         for first in (0..data.n_rows()).step_by(n) {
             device.gather(&rows, RowSelection::Range { first }, &mut batch)?;
-            device.copy_columns(
-                device.batch_rows(&batch),
-                0..data.n_columns(),
-                &mut judged.images,
-                [0, 0],
-            )?;
-            discriminator.forward(device, &params, true, &mut judged)?;
-            device.read(&judged.output.data, 0, &mut output)?;
+            device.copy_columns(device.batch_rows(&batch), 0..data.n_columns(), &mut tape.images, [0, 0])?;
+            discriminator.forward(device, &params, true, &mut tape)?;
+            device.read(&tape.output.data, 0, &mut output)?;
             let k = self.sizes.n_clusters;
-            let greatest = |row: &[f32]| (1..k).fold(0, |best, m| if row[m] > row[best] { m } else { best });
-            let there = output.chunks_exact(self.sizes.n_outputs()).take(data.n_rows() - first);
-            clusters.extend(there.map(|row| greatest(row) as u32));
+            let argmax = |row: &[f32]| (1..k).fold(0, |best, m| if row[m] > row[best] { m } else { best });
+            let outputs = output.chunks_exact(self.sizes.n_outputs()).take(data.n_rows() - first);
+            clusters.extend(outputs.map(|row| argmax(row) as u32));
         }
         Ok(clusters)
     }
 
-    /// None: what Q finds is a choice and a few numbers, and no layer is meant to stand for the row.
+    /// `None`: Q predicts a category and a few codes, and no layer is meant as a representation of the row.
     fn embed(&self, _device: &D, _data: &Dataset) -> Result<Option<Vec<f32>>> {
         Ok(None)
     }
@@ -92,16 +91,16 @@ impl<D: ImageDevice> Clustering<D> for Trained {
             return Err(Error::setting("cluster", cluster, must));
         }
         let generator = Generator::new(&self.sizes);
-        let params = Params::fixed(device, &self.made_by)?;
+        let params = Params::fixed(device, &self.generator_params)?;
         let columns = self.preparation.n_columns();
         let (n, codes) = (BLOCK.min(count.max(1)), self.codes(cluster, count, seed));
-        let mut made = Made::new(device, &self.sizes, n, false)?;
+        let mut fake = GeneratorTape::new(device, &self.sizes, n, false)?;
         let mut rows = vec![0.0; count * columns];
         for (rows, codes) in rows.chunks_mut(n * columns).zip(codes.chunks(n * self.sizes.n_inputs())) {
-            // The last block may be shorter: what is left of the one before is made again and not read.
-            device.write(&mut made.z.data, 0, codes)?;
-            generator.forward(device, &params, true, &mut made)?;
-            device.read(&made.images.data, 0, rows)?;
+            // The last block may be shorter: the remaining codes are those of the block before, and are not read.
+            device.write(&mut fake.z.data, 0, codes)?;
+            generator.forward(device, &params, true, &mut fake)?;
+            device.read(&fake.images.data, 0, rows)?;
         }
         rows.chunks_exact_mut(columns).for_each(|row| self.preparation.undo(row));
         Ok(Some(rows))

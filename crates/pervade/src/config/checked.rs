@@ -1,8 +1,9 @@
 //! What settings must fulfil, alone and against the data, and what is decided from the data where they leave it open.
 
-use super::{Clusters, LikelihoodKind, PRETRAIN_STEPS, Settings};
+use super::{Clusters, LikelihoodKind, NetworkKind, PRETRAIN_STEPS, PretrainKind, Settings};
 use crate::compute::Likelihood;
-use crate::data::{Dataset, Preparation, PrepareKind, require_columns};
+use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, require_columns};
+use crate::nn::{Architecture, Sizes};
 use crate::{Error, Hint, Result};
 
 /// Settings that fit the data, nothing left open. Only these reach training, and only [`Settings::check`] makes them.
@@ -77,6 +78,11 @@ impl CheckedSettings {
     pub fn pretrain_batch(&self) -> usize {
         self.pretrain_batch
     }
+
+    /// The networks and the prior for these data.
+    pub(crate) fn architecture(&self, data: &Dataset) -> Architecture {
+        self.settings.architecture(data.n_columns(), data.image(), self.likelihood, self.n_components)
+    }
 }
 
 impl Settings {
@@ -101,7 +107,9 @@ impl Settings {
         }
         let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
         let preparation = Preparation::fit(kind, data)?;
-        let likelihood = self.check_likelihood(data, &preparation)?;
+        let (low, high) = preparation.prepared_range(data);
+        let likelihood = self.likelihood.resolve(low, high, self.noise_variance)?;
+        self.check_network(data, likelihood)?;
         let steps = |batch: usize| (n / batch.min(n)).max(1);
         let pretrain_epochs = self
             .pretrain_epochs
@@ -184,32 +192,67 @@ impl Settings {
         Ok(wanted.min(n / ROWS_A_COMPONENT).max(fewest).min(n))
     }
 
-    fn check_likelihood(&self, data: &Dataset, preparation: &Preparation) -> Result<Likelihood> {
-        let (low, high) = preparation.prepared_range(data);
-        let unit = low >= 0.0 && high <= 1.0;
-        match self.likelihood {
-            LikelihoodKind::Auto | LikelihoodKind::Bernoulli if unit => Ok(Likelihood::Bernoulli),
-            LikelihoodKind::Bernoulli => Err(Error::setting(
-                "likelihood",
-                "bernoulli",
-                format!("but the prepared data reach from {low} to {high}, outside [0, 1]"),
-            )
-            .with_hint(
-                Hint::new("use ")
-                    .setting_to("prepare", "unit")
-                    .text(", or ")
-                    .setting_to("likelihood", "gaussian-fixed"),
-            )),
-            LikelihoodKind::Gaussian => Ok(Likelihood::Gaussian),
-            LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
-                Ok(Likelihood::GaussianFixed { variance: self.noise_variance.unwrap_or(NOISE_VARIANCE) })
-            }
+    /// Whether the networks suit the data and the other settings.
+    fn check_network(&self, data: &Dataset, likelihood: Likelihood) -> Result<()> {
+        if self.network == NetworkKind::Dense {
+            return Ok(());
         }
+        let refuse = |must: String| Error::setting("network", self.network, must);
+        let is_whole = |i: &ImageShape| i.height * i.width * i.channels == data.n_columns();
+        let Some(image) = data.image().filter(is_whole) else {
+            let must = "but these rows are not known to be pictures".to_string();
+            return Err(refuse(must).with_hint(
+                Hint::new("give the shape with ")
+                    .setting_to("image", "28x28")
+                    .text(", or use ")
+                    .setting_to("network", NetworkKind::Dense),
+            ));
+        };
+        at_least("hidden (number of layers of a convolutional network)", self.hidden.len(), 2)?;
+        let (halvings, side) = (self.hidden.len() as u32 - 1, image.height.min(image.width));
+        if side.checked_shr(halvings).unwrap_or(0) == 0 {
+            let must = format!("but its {halvings} convolutions would halve {side} pixels to nothing");
+            return Err(refuse(must).with_hint(Hint::new("give fewer layers in ").setting("hidden")));
+        }
+        if likelihood.n_outputs(1) > 1 {
+            let must = format!("which cannot be used with the likelihood `{}`", self.likelihood);
+            return Err(refuse(must).with_hint(
+                Hint::new("use ")
+                    .setting_to("likelihood", LikelihoodKind::GaussianFixed)
+                    .text(", or ")
+                    .setting_to("network", NetworkKind::Dense),
+            ));
+        }
+        if self.pretrain == PretrainKind::Stacked {
+            let must = "which cannot be pretrained layer by layer".to_string();
+            return Err(
+                refuse(must).with_hint(Hint::new("use ").setting_to("pretrain", PretrainKind::EndToEnd))
+            );
+        }
+        Ok(())
+    }
+
+    /// The networks and the prior for data of D columns, or for images of this shape.
+    pub(crate) fn architecture(
+        &self,
+        n_columns: usize,
+        image: Option<ImageShape>,
+        likelihood: Likelihood,
+        n_components: usize,
+    ) -> Architecture {
+        let image = image.filter(|_| self.network == NetworkKind::Conv);
+        Architecture::new(&Sizes {
+            n_columns,
+            hidden: &self.hidden,
+            image: image.map(|image| [image.height, image.width, image.channels]),
+            n_head: 2 * self.latents,
+            n_latents: self.latents,
+            n_outputs: likelihood.n_outputs(n_columns),
+            n_components,
+        })
     }
 }
 
-/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
-const NOISE_VARIANCE: f32 = 0.5;
 /// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
 const COMPONENTS_A_CLUSTER: usize = 15;
 /// Components when the number of clusters is not known.
@@ -230,7 +273,7 @@ fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
         return PrepareKind::UnitRange;
     }
-    let spreads = data.column_spreads();
+    let spreads = data.column_deviations();
     let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
     let widest = spreads.iter().copied().fold(0.0, f64::max);
     let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);

@@ -1,12 +1,12 @@
-//! Stand-ins for readers that this build was made without: the same functions, one error.
+//! Stubs for readers that this build leaves out: the same functions, which all return one error.
 
 use crate::Error;
 
-/// The error for a format whose reader was left out. `what` is one file of it, `feature` what would bring it back.
-fn absent(place: &str, what: &str, feature: &str) -> Error {
-    Error::data(place, format!("this is {what}, which this build of pervade cannot read")).with_hint(format!(
-        "build it with the feature `{feature}`, which is on by default, or save the table as .npy"
-    ))
+/// The error for a format whose reader was left out: `what` describes the file, `feature` enables its reader.
+fn absent(location: &str, what: &str, feature: &str) -> Error {
+    Error::data(location, format!("this is {what}, which this build of pervade cannot read")).with_hint(
+        format!("build it with the feature `{feature}`, which is on by default, or save the table as .npy"),
+    )
 }
 
 #[cfg(not(feature = "images"))]
@@ -28,16 +28,16 @@ pub(super) mod mat {
     use crate::Result;
     use crate::data::{Labels, ReadOptions, Table};
 
-    pub(in crate::data) fn read(_bytes: &[u8], place: &str, _options: &ReadOptions) -> Result<Table> {
-        Err(absent(place, "a MATLAB file", "matlab"))
+    pub(in crate::data) fn read(_bytes: &[u8], location: &str, _options: &ReadOptions) -> Result<Table> {
+        Err(absent(location, "a MATLAB file", "matlab"))
     }
 
-    pub(in crate::data) fn read_labels(_bytes: &[u8], place: &str) -> Result<Labels> {
-        Err(absent(place, "a MATLAB file", "matlab"))
+    pub(in crate::data) fn read_labels(_bytes: &[u8], location: &str) -> Result<Labels> {
+        Err(absent(location, "a MATLAB file", "matlab"))
     }
 
-    pub(in crate::data) fn has_array(_bytes: &[u8], place: &str, _name: &str) -> Result<bool> {
-        Err(absent(place, "a MATLAB file", "matlab"))
+    pub(in crate::data) fn has_array(_bytes: &[u8], location: &str, _name: &str) -> Result<bool> {
+        Err(absent(location, "a MATLAB file", "matlab"))
     }
 }
 
@@ -47,12 +47,12 @@ pub(super) mod parquet {
     use crate::Result;
     use crate::data::{Labels, ReadOptions, Table};
 
-    pub(in crate::data) fn read(_bytes: Vec<u8>, place: &str, _options: &ReadOptions) -> Result<Table> {
-        Err(absent(place, "a Parquet file", "parquet"))
+    pub(in crate::data) fn read(_bytes: Vec<u8>, location: &str, _options: &ReadOptions) -> Result<Table> {
+        Err(absent(location, "a Parquet file", "parquet"))
     }
 
-    pub(in crate::data) fn read_labels(_bytes: Vec<u8>, place: &str) -> Result<Labels> {
-        Err(absent(place, "a Parquet file", "parquet"))
+    pub(in crate::data) fn read_labels(_bytes: Vec<u8>, location: &str) -> Result<Labels> {
+        Err(absent(location, "a Parquet file", "parquet"))
     }
 }
 
@@ -62,11 +62,11 @@ pub(super) mod text {
     use crate::Result;
     use crate::data::{Labels, ReadOptions, Table};
 
-    pub(in crate::data) fn read(_bytes: &[u8], place: &str, _options: &ReadOptions) -> Result<Table> {
-        Err(absent(place, "a text table (CSV, TSV)", "text"))
+    pub(in crate::data) fn read(_bytes: &[u8], location: &str, _options: &ReadOptions) -> Result<Table> {
+        Err(absent(location, "a text table (CSV, TSV)", "text"))
     }
 
-    pub(in crate::data) fn read_labels(_bytes: &[u8], place: &str) -> Result<Labels> {
-        Err(absent(place, "text", "text"))
+    pub(in crate::data) fn read_labels(_bytes: &[u8], location: &str) -> Result<Labels> {
+        Err(absent(location, "text", "text"))
     }
 }

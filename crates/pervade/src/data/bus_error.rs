@@ -1,9 +1,9 @@
-//! SIGBUS in a mapped file becomes zeros and a flag instead of the end of the process.
+//! A handler for SIGBUS in mapped files: lost pages become zeros and a flag instead of killing the process.
 //!
 //! A file that is shortened while it is mapped has no bytes behind the pages beyond its new end, and the system sends
-//! SIGBUS to the thread that reads them. The handler looks the address up in a table of our own mappings, replaces the
-//! lost pages by zeros and marks the mapping; the owner of the mapping checks the mark and reports it. Any other SIGBUS
-//! goes to the handler that was there before.
+//! SIGBUS to the thread that reads them. The handler looks the address up in a table of our own mappings, replaces
+//! the lost pages with zeros and marks the mapping; the owner of the mapping checks the mark and reports it. Any other
+//! SIGBUS goes to the handler that was installed before.
 //!
 //! The handler can run between any two instructions of any thread, so it takes no lock, allocates nothing and shares
 //! only atomics with the rest of the program.
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Mappings that can be guarded at the same time; further files are read into memory instead.
-const MOST_MAPPINGS: usize = 1024;
+const MAX_MAPPINGS: usize = 1024;
 
 /// `start` of an entry that is not in use, and of one that is being filled in. No mapping lies at these addresses.
 const FREE: usize = 0;
@@ -26,11 +26,11 @@ struct Entry {
     lost: AtomicBool,
 }
 
-static ENTRIES: [Entry; MOST_MAPPINGS] = [const {
+static ENTRIES: [Entry; MAX_MAPPINGS] = [const {
     Entry { start: AtomicUsize::new(FREE), end: AtomicUsize::new(0), lost: AtomicBool::new(false) }
-}; MOST_MAPPINGS];
+}; MAX_MAPPINGS];
 
-/// What the handler needs to know; complete before the handler is installed.
+/// What the handler needs; set before the handler is installed.
 struct Before {
     page_bytes: usize,
     /// The action for SIGBUS before ours.
@@ -64,7 +64,7 @@ impl Guard {
         Some(Self { index })
     }
 
-    /// Whether a part of the mapping had to be replaced by zeros.
+    /// Whether part of the mapping had to be replaced with zeros.
     pub(super) fn is_lost(&self) -> bool {
         ENTRIES[self.index].lost.load(Ordering::Acquire)
     }
@@ -76,10 +76,10 @@ impl Drop for Guard {
     }
 }
 
-/// Installs the handler; whether that worked.
+/// Installs the handler; returns whether that worked.
 fn install() -> bool {
     let Some(before) = BEFORE.get_or_init(before) else { return false };
-    // The mask and the alternative stack, where a thread has one, stay as they were; the handler itself needs little.
+    // The signal mask, and the alternate stack if a thread has one, stay as they were; the handler needs little.
     let mut action = before.action;
     action.sa_sigaction = on_bus_error as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -90,7 +90,7 @@ fn install() -> bool {
 fn before() -> Option<Before> {
     // SAFETY: an all-zero `sigaction` is a valid value of this plain C struct, to be overwritten below.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: a query that changes nothing; `action` is a valid place for the answer.
+    // SAFETY: a query that changes nothing; `action` is valid memory for the result.
     let queried = unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) };
     // SAFETY: a query without arguments in memory.
     let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
@@ -101,7 +101,7 @@ fn before() -> Option<Before> {
 extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid `siginfo_t`.
     let code = unsafe { (*info).si_code };
-    // The codes of faults; a signal that another process sent has no address.
+    // Codes of faults; a signal that another process sent has no address.
     let is_fault = (1..=5).contains(&code);
     // SAFETY: as above, and for a fault the address is the part of the union that is set.
     if is_fault && replace_by_zeros(unsafe { (*info).si_addr() }.addr()) {
@@ -110,11 +110,11 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *
     pass_on(signal, info, context, is_fault);
 }
 
-/// Maps zeros from the page of `address` to the end of its mapping and marks that as lost; whether `address` lies in
-/// one of ours.
+/// Maps zeros from the page of `address` to the end of its mapping and marks that as lost; returns whether
+/// `address` lies in one of ours.
 ///
-/// All pages to the end are replaced at once: a shortened file has lost them all, and page by page a random order of
-/// reading would split the mapping into more pieces than the system allows.
+/// All pages to the end are replaced at once: a shortened file has lost them all, and replacing them one by one in
+/// random order would split the mapping into more pieces than the system allows.
 fn replace_by_zeros(address: usize) -> bool {
     let Some(Some(before)) = BEFORE.get() else { return false };
     for entry in &ENTRIES {
@@ -127,9 +127,9 @@ fn replace_by_zeros(address: usize) -> bool {
         }
         entry.lost.store(true, Ordering::Release);
         let page = address & !(before.page_bytes - 1);
-        // SAFETY: the pages belong to a mapping of ours that is alive, because a thread was reading it when it faulted.
-        // They are read-only and hold plain bytes, so replacing them invalidates nothing. `mmap` is a system call that
-        // changes `errno` only where it fails.
+        // SAFETY: the pages belong to a live mapping of ours, because a thread was reading it when it faulted. They
+        // are read-only and hold plain bytes, so replacing them invalidates nothing. `mmap` is a system call that
+        // changes `errno` only if it fails.
         let zeros = unsafe {
             libc::mmap(
                 page as *mut c_void,
@@ -145,7 +145,7 @@ fn replace_by_zeros(address: usize) -> bool {
     false
 }
 
-/// Does with the signal what would have been done without our handler.
+/// Handles the signal as it would have been handled without us.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_fault: bool) {
     let previous = BEFORE.get().and_then(Option::as_ref).map(|before| before.action);
     let handler = previous.map_or(libc::SIG_DFL, |action| action.sa_sigaction);
@@ -183,8 +183,8 @@ mod tests {
     fn a_full_table_refuses_and_released_entries_are_used_again() {
         // Addresses of the kernel, where no fault of ours can lie.
         let start = |i: usize| usize::MAX / 2 + 0x1000 * i;
-        let mut guards: Vec<Guard> = (0..MOST_MAPPINGS).map_while(|i| Guard::new(start(i), 0x1000)).collect();
-        assert!(guards.len() > MOST_MAPPINGS / 2, "{}", guards.len());
+        let mut guards: Vec<Guard> = (0..MAX_MAPPINGS).map_while(|i| Guard::new(start(i), 0x1000)).collect();
+        assert!(guards.len() > MAX_MAPPINGS / 2, "{}", guards.len());
         assert!(Guard::new(start(0), 0x1000).is_none() && !guards[0].is_lost());
         guards.pop();
         assert!(Guard::new(start(0), 0x1000).is_some());

@@ -1,4 +1,4 @@
-//! Whole-table facts: finiteness, range, checksum.
+//! Checks and statistics of whole tables: finiteness, range, checksum.
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -36,7 +36,7 @@ impl Dataset<'_> {
     }
 
     /// Standard deviation of each column, `[D]`.
-    pub fn column_spreads(&self) -> Vec<f64> {
+    pub fn column_deviations(&self) -> Vec<f64> {
         let (n, d) = (self.n_rows() as f64, self.n_columns());
         let (mut sums, mut squares) = (vec![0.0f64; d], vec![0.0f64; d]);
         let mut add = |column: usize, x: f32| {
@@ -53,11 +53,11 @@ impl Dataset<'_> {
                 row.iter().enumerate().for_each(|(column, &x)| add(column, x));
             }
         }
-        let spread = |(sum, square): (&f64, &f64)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
-        sums.iter().zip(&squares).map(spread).collect()
+        let deviation = |(sum, square): (&f64, &f64)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
+        sums.iter().zip(&squares).map(deviation).collect()
     }
 
-    /// A fingerprint of shape and values, to tell whether a checkpoint belongs to this table.
+    /// A checksum of shape and values, which tells whether a checkpoint belongs to this table.
     pub fn checksum(&self) -> String {
         let mut hash = Xxh3::new();
         hash.update(&(self.n_rows() as u64).to_le_bytes());
@@ -79,20 +79,20 @@ impl Dataset<'_> {
         format!("xxh3-128:{:032x}", hash.digest128())
     }
 
-    /// Refuses NaN and infinities: how many there are and where the first one is.
+    /// Returns an error if there are NaNs or infinities: how many, and where the first one is.
     pub(super) fn check_finite(&self) -> Result<()> {
         let d = self.n_columns();
         let bad = match self.values() {
             Values::U8(_) => None,
             Values::F16(v) => first_bad(v.iter().map(|x| x.to_f64())),
             Values::F32(v) => first_bad(v.iter().map(|&x| f64::from(x))),
-            // A double beyond the range of a single would become infinite in a batch.
+            // A double beyond the range of `f32` would become infinite in a batch.
             Values::F64(v) => first_bad(v.iter().map(|&x| f64::from(x as f32))),
             Values::Csr(csr) => first_bad(csr.values().iter().map(|&x| f64::from(x))),
         };
         let Some((first, value, count)) = bad else { return Ok(()) };
         let (row, column) = match self.values() {
-            Values::Csr(csr) => csr.place_of_entry(first),
+            Values::Csr(csr) => csr.position_of_entry(first),
             _ => (first / d, first % d),
         };
         let (row, column) = (self.row_number(row), column_in_words(self.column_names(), column));

@@ -1,4 +1,4 @@
-//! Rows without labels, in the type they came in.
+//! Rows without labels, in the type they were stored in.
 
 use std::collections::HashMap;
 use std::ops::{Deref, Range};
@@ -12,9 +12,9 @@ use super::prepare::Preparation;
 use crate::compute::{self, RowValues, RowsView};
 use crate::{Error, Result};
 
-/// An N x D table. There is no place for labels in it.
+/// An N x D table of numbers without labels.
 ///
-/// Its numbers are its own, lie in a mapped file, or are lent for `'d` by whoever holds them.
+/// The numbers are owned, lie in a mapped file, or are borrowed for `'d`.
 #[derive(Debug)]
 pub struct Dataset<'d> {
     n_rows: usize,
@@ -23,22 +23,22 @@ pub struct Dataset<'d> {
     column_names: Option<Vec<String>>,
     image: Option<ImageShape>,
     source: String,
-    /// The file that the numbers lie in, where they are read in place.
+    /// The file that the numbers are mapped from, if any.
     file: Option<Arc<InputFile>>,
-    /// The row of the whole table that the first row is, for messages.
+    /// Index of the first row in the whole table, for messages.
     first_row: usize,
 }
 
-/// The numbers of a table, row by row, in the type they were stored in.
+/// The numbers of a table, row by row, in their stored type.
 #[derive(Debug)]
 pub enum Values<'d> {
-    /// Bytes; images mostly.
+    /// Bytes, usually of images.
     U8(Array<'d, u8>),
     /// Half precision.
     F16(Array<'d, f16>),
     /// Single precision.
     F32(Array<'d, f32>),
-    /// Double precision; used as single when batches are made.
+    /// Double precision; converted to single precision for batches.
     F64(Array<'d, f64>),
     /// Sparse rows.
     Csr(Csr),
@@ -60,14 +60,14 @@ impl Values<'_> {
     }
 }
 
-/// Numbers that are owned, that lie in a mapped file, or that someone else holds.
+/// Numbers that are owned, mapped from a file, or borrowed.
 #[derive(Debug)]
 pub enum Array<'d, T> {
     /// In memory.
     Owned(Vec<T>),
     /// In a file mapped into memory.
     Mapped(Mapped<T>),
-    /// In memory of the caller, such as another language's array.
+    /// In memory of the caller, such as a NumPy array.
     Borrowed(&'d [T]),
 }
 
@@ -97,7 +97,7 @@ impl<'d, T> From<&'d [T]> for Array<'d, T> {
 
 /// Compressed sparse rows: the entries of row i are `starts[i]..starts[i + 1]`.
 ///
-/// Columns rise strictly within a row; `Csr::new` checks it.
+/// Column indices increase strictly within a row; `Csr::new` checks this.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Csr {
     starts: Vec<usize>,
@@ -105,7 +105,7 @@ pub struct Csr {
     values: Vec<f32>,
 }
 
-/// Height, width and channels of the pictures that the rows are.
+/// Height, width and channels of the images that the rows hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageShape {
@@ -118,8 +118,8 @@ pub struct ImageShape {
 }
 
 impl Csr {
-    /// Sparse rows over `n_columns` columns, checked: starts rise from zero to the number of
-    /// entries, columns rise strictly within each row and lie below `n_columns`.
+    /// Checked sparse rows over `n_columns` columns: starts increase from zero to the number of entries; column indices
+    /// increase strictly within each row and are below `n_columns`.
     pub fn new(starts: Vec<usize>, columns: Vec<u32>, values: Vec<f32>, n_columns: usize) -> Result<Self> {
         let broken = |what: String| Err(Error::data("sparse rows", what));
         if starts.first() != Some(&0)
@@ -165,17 +165,17 @@ impl Csr {
         (&self.columns[range.clone()], &self.values[range])
     }
 
-    /// Row and column of the stored entry numbered `entry`.
-    pub(super) fn place_of_entry(&self, entry: usize) -> (usize, usize) {
+    /// Row and column of the stored entry with index `entry`.
+    pub(super) fn position_of_entry(&self, entry: usize) -> (usize, usize) {
         (self.starts.partition_point(|&start| start <= entry) - 1, self.columns[entry] as usize)
     }
 
-    /// Where each row starts, and the end of the last.
+    /// Start of each row, and the end of the last.
     pub fn starts(&self) -> &[usize] {
         &self.starts
     }
 
-    /// The column of each entry.
+    /// Column index of each entry.
     pub fn columns(&self) -> &[u32] {
         &self.columns
     }
@@ -195,7 +195,7 @@ impl Csr {
         }
     }
 
-    /// A copy whose column j is column `columns[j]`; each column is chosen at most once.
+    /// A copy whose column j is column `columns[j]`; each column may be chosen at most once.
     fn with_columns(&self, columns: &[usize]) -> Self {
         let new: HashMap<u32, u32> = columns.iter().zip(0..).map(|(&old, new)| (old as u32, new)).collect();
         let mut made = Self { starts: vec![0], columns: Vec::new(), values: Vec::new() };
@@ -213,7 +213,7 @@ impl Csr {
     }
 }
 
-/// Column `j` as messages call it: its name, or its number counted from one.
+/// Column `j` for messages: its name, or its number counted from one.
 pub(crate) fn column_in_words(names: Option<&[String]>, j: usize) -> String {
     names.map_or_else(|| (j + 1).to_string(), |names| format!("`{}`", names[j]))
 }
@@ -231,7 +231,7 @@ impl Values<'_> {
 }
 
 impl<'d> Dataset<'d> {
-    /// A table from its numbers. Every number must be finite; the first that is not is named.
+    /// Creates a table from its numbers. All must be finite; the error names the first that is not.
     pub fn new(
         n_rows: usize,
         n_columns: usize,
@@ -241,7 +241,7 @@ impl<'d> Dataset<'d> {
         Self::named(n_rows, n_columns, values, source.into(), None)
     }
 
-    /// The same with the names of the columns, which the message about a bad number then uses.
+    /// Like [`Dataset::new`], with names for the columns, which error messages then use.
     pub(super) fn named(
         n_rows: usize,
         n_columns: usize,
@@ -271,26 +271,26 @@ impl<'d> Dataset<'d> {
         Ok(data)
     }
 
-    /// A dense table of single-precision numbers, row by row.
+    /// Creates a dense table of single-precision numbers, row by row.
     pub fn from_rows(n_rows: usize, n_columns: usize, values: Vec<f32>) -> Result<Self> {
         Self::new(n_rows, n_columns, Values::F32(values.into()), "rows in memory")
     }
 
-    /// The same table with names for its columns.
+    /// Sets the names of the columns.
     pub fn with_column_names(mut self, names: Vec<String>) -> Self {
         debug_assert_eq!(names.len(), self.n_columns);
         self.column_names = Some(names);
         self
     }
 
-    /// The same table with the shape of the pictures that its rows are.
+    /// Sets the shape of the images that the rows hold.
     pub fn with_image(mut self, image: ImageShape) -> Self {
         debug_assert_eq!(image.height * image.width * image.channels, self.n_columns);
         self.image = Some(image);
         self
     }
 
-    /// Some of the rows, as a table of their own: dense ones are borrowed, sparse ones copied.
+    /// A table of some of the rows: dense rows are borrowed, sparse rows copied.
     pub fn slice(&self, rows: Range<usize>) -> Dataset<'_> {
         let numbers = rows.start * self.n_columns..rows.end * self.n_columns;
         let values = match &self.values {
@@ -323,22 +323,22 @@ impl<'d> Dataset<'d> {
         }
     }
 
-    /// The same table, whose numbers lie in `file`.
+    /// Marks the numbers as mapped from `file`.
     pub(super) fn with_file(mut self, file: InputFile) -> Self {
         self.file = Some(Arc::new(file));
         self
     }
 
-    /// Refuses a table whose numbers are read in place from a file that was written to since it was opened. Others
+    /// Returns an error if the numbers are mapped from a file that was written to since it was opened. Other tables
     /// cannot change.
     ///
-    /// This looks at the length and the modification time of the file and takes microseconds.
+    /// Compares the length and the modification time of the file, which takes microseconds.
     pub fn check_unchanged(&self) -> Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| file.check_unchanged())
     }
 
-    /// The same, and refuses numbers whose [checksum](Dataset::checksum) is not `checksum`, which was taken before. This
-    /// reads the whole file; for a table that is not read in place from one it is as fast as the other.
+    /// Like [`Dataset::check_unchanged`], and also returns an error if the [checksum](Dataset::checksum) is no longer
+    /// `checksum`. Reads the whole file; as fast as the former for a table that is not mapped from a file.
     pub fn check_unchanged_since(&self, checksum: &str) -> Result<()> {
         self.check_unchanged()?;
         let Some(file) = &self.file else { return Ok(()) };
@@ -350,17 +350,17 @@ impl<'d> Dataset<'d> {
         }
         let problem =
             format!("the values changed while the file was in use ({checksum} at the start, {now} now)");
-        Err(input_file::changed(file.place(), problem))
+        Err(input_file::changed(file.location(), problem))
     }
 
-    /// `result`, unless the file behind the table changed: an error about strange numbers would then mislead.
+    /// `result`, unless the file behind the table changed, when an error about strange numbers would mislead.
     pub fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
         self.check_unchanged()?;
         result
     }
 
     /// A copy with other columns: column j is column `columns[j]` of this table, in the same type. Rows are no longer
-    /// pictures unless the columns stay where they are.
+    /// images unless the order of the columns stays the same.
     pub(crate) fn with_columns(&self, columns: &[usize]) -> Dataset<'static> {
         fn chosen<T: Copy>(values: &[T], n_columns: usize, columns: &[usize]) -> Array<'static, T> {
             let rows = values.chunks_exact(n_columns);
@@ -387,7 +387,7 @@ impl<'d> Dataset<'d> {
         }
     }
 
-    /// Bytes of the numbers, and of the columns that they lie in where rows are sparse.
+    /// Bytes of the numbers, plus their column indices if rows are sparse.
     pub(crate) fn n_bytes(&self) -> u64 {
         let bytes = match &self.values {
             Values::U8(v) => size_of_val(&v[..]),
@@ -401,7 +401,7 @@ impl<'d> Dataset<'d> {
         bytes as u64
     }
 
-    /// Row `i` as messages call it: counted from one, in the whole table where this is a part of one.
+    /// Row `i` for messages: counted from one, in the whole table if this is a part of one.
     pub(crate) fn row_number(&self, i: usize) -> usize {
         self.first_row + i + 1
     }
@@ -421,28 +421,28 @@ impl<'d> Dataset<'d> {
         &self.values
     }
 
-    /// Names of the columns, where the file had them.
+    /// Names of the columns, if the file had them.
     pub fn column_names(&self) -> Option<&[String]> {
         self.column_names.as_deref()
     }
 
-    /// The shape of the pictures, where the rows are pictures.
+    /// The shape of the images, if the rows are images.
     pub fn image(&self) -> Option<ImageShape> {
         self.image
     }
 
-    /// Where the table came from, for messages.
+    /// The source of the table, for messages.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Writes row `i` as single-precision numbers into `out`, unprepared.
+    /// Writes row `i` into `out` in single precision, before preparation.
     #[inline]
     pub fn row_into(&self, i: usize, out: &mut [f32]) {
         self.values.view().row_into(i, self.n_columns, out);
     }
 
-    /// The rows as a device reads them, scaled as `preparation` says.
+    /// The rows in the form that a device reads, scaled by `preparation`.
     pub fn view<'a>(&'a self, preparation: &'a Preparation) -> RowsView<'a> {
         RowsView {
             n_rows: self.n_rows,

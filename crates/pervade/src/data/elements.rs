@@ -9,8 +9,8 @@ use super::labels::Labels;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
-/// NumPy allows no more axes than this either.
-const MOST_AXES: usize = 64;
+/// The most axes that NumPy allows, too.
+const MAX_AXES: usize = 64;
 
 /// The type of one number in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,23 +28,23 @@ pub(super) enum Element {
     F64,
 }
 
-/// Numbers or words of an array.
+/// The numbers or strings of an array.
 #[derive(Debug)]
 pub(super) enum Items {
-    /// Types that tables keep.
+    /// Types that tables store.
     Values(Values<'static>),
-    /// Every other whole-number type: labels, indices, counts.
+    /// All other integer types: labels, indices, counts.
     Integers(Integers),
-    /// Words; labels only.
+    /// Strings; only as labels.
     Text(Vec<String>),
 }
 
-/// Whole numbers in the type they came in: none is widened before it is known what it is for.
+/// Integers in their stored type: none is widened before its use is known.
 #[derive(Debug)]
 pub(super) enum Integers {
     #[cfg_attr(
         not(feature = "matlab"),
-        expect(dead_code, reason = "bytes that are no grey levels: MATLAB's alone")
+        expect(dead_code, reason = "bytes that are not grey levels come only from MATLAB files")
     )]
     U8(Vec<u8>),
     I8(Vec<i8>),
@@ -55,7 +55,7 @@ pub(super) enum Integers {
     I64(Vec<i64>),
 }
 
-/// The same expression for the numbers of whichever type.
+/// Evaluates an expression for the integers of any type.
 macro_rules! of_integers {
     ($integers:expr, $v:ident => $body:expr) => {
         match $integers {
@@ -77,7 +77,7 @@ pub(super) struct NdArray {
     pub(super) items: Items,
 }
 
-/// A number whose bytes can be turned round.
+/// A number whose byte order can be reversed.
 trait Swap: Pod {
     fn swapped(self) -> Self;
 }
@@ -132,38 +132,38 @@ fn plain<T: Swap>(source: &mut Source, n: usize, swap: bool) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// Whether single precision holds the number as it is.
+/// Whether `f32` represents the number exactly.
 fn is_single(x: i64) -> bool {
     x as f32 as i64 == x && x != i64::MAX
 }
 
-/// Whole numbers that came as doubles, in the type that tables keep them in.
+/// Integers that were decoded as doubles, in the type that tables store.
 #[cfg(feature = "parquet")]
-pub(super) fn whole_numbers(values: Vec<f64>, place: &str) -> Result<Values<'static>> {
-    // As in `is_single`, the largest i64, which came as 2^63, is kept in double precision.
+pub(super) fn whole_numbers(values: Vec<f64>, location: &str) -> Result<Values<'static>> {
+    // As in `is_single`, the largest i64, decoded as 2^63, stays in double precision.
     let is_single = |&x: &f64| f64::from(x as f32) == x && x < (1u64 << 63) as f64;
     if !values.iter().all(is_single) {
         return Ok(Values::F64(values.into()));
     }
-    require_widened(values.len(), size_of::<f32>(), place)?;
+    require_widened(values.len(), size_of::<f32>(), location)?;
     Ok(Values::F32(values.into_iter().map(|x| x as f32).collect::<Vec<_>>().into()))
 }
 
-/// Refuses numbers of so many bytes each that the memory does not hold.
-fn require_widened(n: usize, bytes: usize, place: &str) -> Result<()> {
-    let what = format!("`{place}` as numbers of {bytes} bytes each");
+/// Returns an error if the memory cannot hold `n` numbers of `bytes` bytes each.
+fn require_widened(n: usize, bytes: usize, location: &str) -> Result<()> {
+    let what = format!("`{location}` as numbers of {bytes} bytes each");
     require(&what, &Need::of("", product(&[n, bytes])), "give fewer rows, or save it as float16 or uint8")
 }
 
 impl Integers {
     #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
-    fn into_values(self, place: &str) -> Result<Values<'static>> {
+    fn into_values(self, location: &str) -> Result<Values<'static>> {
         of_integers!(self, v => {
             if v.iter().all(|&x| is_single(i64::from(x))) {
-                require_widened(v.len(), size_of::<f32>(), place)?;
+                require_widened(v.len(), size_of::<f32>(), location)?;
                 return Ok(Values::F32(v.into_iter().map(|x| x as f32).collect::<Vec<_>>().into()));
             }
-            require_widened(v.len(), size_of::<f64>(), place)?;
+            require_widened(v.len(), size_of::<f64>(), location)?;
             Ok(Values::F64(v.into_iter().map(|x| x as f64).collect::<Vec<_>>().into()))
         })
     }
@@ -182,21 +182,19 @@ impl Integers {
 }
 
 impl Items {
-    /// Numbers of a type that tables keep: whole numbers become f32, or f64 where f32 would round.
-    pub(super) fn into_values(self, place: &str) -> Result<Values<'static>> {
+    /// Numbers in a type that tables store: integers become f32, or f64 if f32 would round.
+    pub(super) fn into_values(self, location: &str) -> Result<Values<'static>> {
         match self {
             Items::Values(values) => Ok(values),
-            Items::Integers(integers) => integers.into_values(place),
-            Items::Text(_) => {
-                Err(Error::data(place, "the array holds text, not numbers")
-                    .with_hint("text can be labels only"))
-            }
+            Items::Integers(integers) => integers.into_values(location),
+            Items::Text(_) => Err(Error::data(location, "the array holds text, not numbers")
+                .with_hint("text can be labels only")),
         }
     }
 
     /// Single-precision numbers, such as the entries of sparse rows.
-    pub(super) fn into_f32(self, place: &str) -> Result<Vec<f32>> {
-        Ok(match self.into_values(place)? {
+    pub(super) fn into_f32(self, location: &str) -> Result<Vec<f32>> {
+        Ok(match self.into_values(location)? {
             Values::U8(v) => v.iter().map(|&x| x.into()).collect(),
             Values::F16(v) => v.iter().map(|x| x.to_f32()).collect(),
             Values::F32(super::Array::Owned(v)) => v,
@@ -206,10 +204,10 @@ impl Items {
         })
     }
 
-    /// Whole numbers that must lie in the range of `T`, such as column indices.
+    /// Integers that must lie in the range of `T`, such as column indices.
     #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
-    pub(super) fn into_indices<T: TryFrom<i64>>(self, place: &str) -> Result<Vec<T>> {
-        let wrong = |x: &dyn std::fmt::Display| Error::data(place, format!("{x} is not a valid index"));
+    pub(super) fn into_indices<T: TryFrom<i64>>(self, location: &str) -> Result<Vec<T>> {
+        let wrong = |x: &dyn std::fmt::Display| Error::data(location, format!("{x} is not a valid index"));
         match self {
             Items::Integers(integers) => of_integers!(integers, v => {
                 v.into_iter().map(|x| T::try_from(i64::from(x)).map_err(|_| wrong(&x))).collect::<Result<_>>()
@@ -217,23 +215,23 @@ impl Items {
             Items::Values(Values::U8(v)) => {
                 v.iter().map(|&x| T::try_from(x.into()).map_err(|_| wrong(&x))).collect()
             }
-            _ => Err(Error::data(place, "the indices are not whole numbers")),
+            _ => Err(Error::data(location, "the indices are not whole numbers")),
         }
     }
 }
 
 impl NdArray {
-    /// Number of items a shape holds, if that is a number at all.
-    pub(super) fn count(shape: &[usize], place: &str) -> Result<usize> {
+    /// Number of items in an array of this shape; an error if it overflows.
+    pub(super) fn count(shape: &[usize], location: &str) -> Result<usize> {
         let count = shape.iter().try_fold(1usize, |n, &s| n.checked_mul(s));
-        count.filter(|_| shape.len() <= MOST_AXES).ok_or_else(|| {
-            Error::data(place, format!("the header claims the impossible shape {shape:?}"))
+        count.filter(|_| shape.len() <= MAX_AXES).ok_or_else(|| {
+            Error::data(location, format!("the header claims the impossible shape {shape:?}"))
                 .with_hint("the file is cut short or damaged")
         })
     }
 
     /// The same array from items that were stored in Fortran order.
-    pub(super) fn from_fortran(shape: Vec<usize>, items: Items, place: &str) -> Result<Self> {
+    pub(super) fn from_fortran(shape: Vec<usize>, items: Items, location: &str) -> Result<Self> {
         let mut stride = 1;
         let strides: Vec<usize> = shape
             .iter()
@@ -244,16 +242,16 @@ impl NdArray {
             })
             .collect();
         let is_flat = shape.iter().filter(|&&s| s != 1).count() <= 1;
-        let items = if is_flat { items } else { items.gather(&shape, &strides, place)? };
+        let items = if is_flat { items } else { items.gather(&shape, &strides, location)? };
         Ok(Self { shape, items })
     }
 
-    /// Rows of a table: one row for every step of the first axis. Three axes are grey pictures;
-    /// four are pictures whose channels come last or second.
-    pub(super) fn into_dataset(self, place: &str) -> Result<Dataset<'static>> {
+    /// A table with one row per step along the first axis. Three axes are grey images; four are images whose channels
+    /// come last or second.
+    pub(super) fn into_dataset(self, location: &str) -> Result<Dataset<'static>> {
         let Self { shape, items } = self;
         if shape.contains(&0) {
-            return Err(Error::data(place, format!("the array of shape {shape:?} is empty")));
+            return Err(Error::data(location, format!("the array of shape {shape:?} is empty")));
         }
         let (image, items) = match *shape.as_slice() {
             [_, _] => (None, items),
@@ -261,39 +259,39 @@ impl NdArray {
             [_, height, width, channels @ (1 | 3)] => (Some(ImageShape { height, width, channels }), items),
             [n, channels @ (1 | 3), height, width] => {
                 let strides = [channels * height * width, width, 1, height * width];
-                let items = items.gather(&[n, height, width, channels], &strides, place)?;
+                let items = items.gather(&[n, height, width, channels], &strides, location)?;
                 (Some(ImageShape { height, width, channels }), items)
             }
             [_, _, _, _] => (None, items),
             _ => {
                 return Err(Error::data(
-                    place,
+                    location,
                     format!(
-                        "an array of shape {shape:?} is no table: it needs 2 axes, or 3 or 4 for pictures"
+                        "an array of shape {shape:?} is not a table: it needs 2 axes, or 3 or 4 for images"
                     ),
                 )
                 .with_hint("one row of the table is one step along the first axis"));
             }
         };
-        let n_columns = Self::count(&shape[1..], place)?;
-        let data = Dataset::new(shape[0], n_columns, items.into_values(place)?, place)?;
+        let n_columns = Self::count(&shape[1..], location)?;
+        let data = Dataset::new(shape[0], n_columns, items.into_values(location)?, location)?;
         Ok(match image {
             Some(image) => data.with_image(image),
             None => data,
         })
     }
 
-    /// One label an item; all axes but one must have length 1.
+    /// One label per item; all axes but one must have length 1.
     #[expect(clippy::useless_conversion, reason = "one of the types is i64 already")]
-    pub(super) fn into_labels(self, place: &str) -> Result<Labels> {
+    pub(super) fn into_labels(self, location: &str) -> Result<Labels> {
         if self.shape.iter().filter(|&&s| s != 1).count() > 1 {
             return Err(Error::data(
-                place,
+                location,
                 format!("an array of shape {:?} cannot be labels: it needs one axis", self.shape),
             ));
         }
         match self.items {
-            Items::Text(words) => Labels::from_text(&words, place),
+            Items::Text(words) => Labels::from_text(&words, location),
             Items::Integers(integers) => of_integers!(integers, v => {
                 Ok(Labels::from_integers(&v.into_iter().map(i64::from).collect::<Vec<i64>>()))
             }),
@@ -303,17 +301,17 @@ impl NdArray {
                     Values::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
                     Values::F32(v) => v.iter().map(|&x| x.into()).collect(),
                     Values::F64(v) => v.to_vec(),
-                    Values::Csr(_) => return Err(Error::data(place, "sparse rows cannot be labels")),
+                    Values::Csr(_) => return Err(Error::data(location, "sparse rows cannot be labels")),
                 };
-                Labels::from_numbers(&v, place)
+                Labels::from_numbers(&v, location)
             }
         }
     }
 }
 
 impl Items {
-    /// Items in C order of `shape`, taken from steps of `strides` along its axes.
-    fn gather(self, shape: &[usize], strides: &[usize], place: &str) -> Result<Self> {
+    /// Items in C order of `shape`, read with the given `strides`.
+    fn gather(self, shape: &[usize], strides: &[usize], location: &str) -> Result<Self> {
         let bytes = match &self {
             Items::Values(Values::U8(v)) => size_of_val(&v[..]),
             Items::Values(Values::F16(v)) => size_of_val(&v[..]),
@@ -323,7 +321,7 @@ impl Items {
             Items::Integers(integers) => of_integers!(integers, v => size_of_val(&v[..])),
             Items::Text(v) => size_of_val(&v[..]),
         };
-        let what = format!("`{place}` in another order of its axes");
+        let what = format!("`{location}` in another order of its axes");
         require(&what, &Need::of("", bytes as u64), "give fewer rows, or save the array in C order")?;
         Ok(match self {
             Items::Values(Values::U8(v)) => Items::Values(Values::U8(gather(&v, shape, strides).into())),
@@ -348,7 +346,7 @@ fn gather<T: Clone>(from: &[T], shape: &[usize], strides: &[usize]) -> Vec<T> {
     }
     let mut out = Vec::with_capacity(from.len());
     if from.is_empty() {
-        return out; // one axis may be empty and another claim any length
+        return out; // one axis may be empty while another claims any length
     }
     walk(from, shape, strides, 0, &mut out);
     out
@@ -363,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_kept_exactly_in_the_narrowest_float() {
+    fn integers_are_stored_exactly_in_the_narrowest_float() {
         assert!(matches!(of(Integers::I8(vec![-128, 127])), Values::F32(v) if v[..] == [-128.0, 127.0]));
         assert!(matches!(of(Integers::U16(vec![65535])), Values::F32(v) if v[..] == [65535.0]));
         assert!(matches!(of(Integers::I32(vec![1 << 24])), Values::F32(v) if v[..] == [16777216.0]));
@@ -372,9 +370,9 @@ mod tests {
         assert!(matches!(of(Integers::I64(vec![i64::MAX])), Values::F64(_)));
     }
 
-    /// Columns of whole numbers beside columns of fractions: the fractions were cut off.
+    /// Regression: fractions were cut off if other columns were integers.
     #[test]
-    fn fractions_beside_whole_numbers_stay() {
+    fn fractions_survive_among_columns_of_integers() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/readers/free_lists.parquet");
         let table = crate::data::read(path.as_ref(), &crate::data::ReadOptions::default()).unwrap();
         let mut row = [0.0; 5];

@@ -1,4 +1,4 @@
-//! Folders: data sets known by the names of their files, MNIST's IDX files, or images.
+//! Folders: data sets recognised by their file names, MNIST's IDX files, or images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{har, idx, images, rcv1, stl10};
 use crate::{Error, Result};
 
-/// What the labels of a known data set go by.
+/// The name of the labels of a known data set.
 const LABELS: &str = "y";
-/// What the names of sub-folders with images go by as labels.
+/// The name of the labels that are names of sub-folders.
 pub(super) const FOLDER_NAMES: &str = "folder";
 
-/// Reads a folder: STL-10, UCI HAR and RCV1-v2 by the names of their files, IDX files by their
-/// content, else images.
+/// Reads a folder: STL-10, UCI HAR and RCV1-v2 recognised by their file names, IDX files by their content, otherwise
+/// images.
 pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     if let Some(name) = &options.array {
         let held = "a folder holds one table";
         return Err(no_arrays(&folder.display().to_string(), name, held));
     }
-    // Names come first: raw pixels and lists of words could begin like any other file.
+    // Names are checked first: raw pixels and word lists could start like any other file.
     if stl10::is_folder(folder) {
         return stl10::read_folder(folder, options);
     }
@@ -36,9 +36,9 @@ pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     if parts.is_empty() {
         return images::read_folder(folder, options);
     }
-    // Unpacked and packed copies of a file may lie side by side; the unpacked one is read.
-    let unpacked: Vec<String> = parts.iter().map(|p| p.place.clone()).collect();
-    parts.retain(|p| p.place.strip_suffix(".gz").is_none_or(|stem| !unpacked.iter().any(|u| u == stem)));
+    // A folder may hold both the unpacked and the packed copy of a file; the unpacked one is read.
+    let unpacked: Vec<String> = parts.iter().map(|p| p.location.clone()).collect();
+    parts.retain(|p| p.location.strip_suffix(".gz").is_none_or(|stem| !unpacked.iter().any(|u| u == stem)));
     parts.sort_by_key(|p| !p.is_train());
     let (labels, images): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(Part::is_labels);
     let table = read_idx(folder, &images, &labels, options);
@@ -63,7 +63,7 @@ fn idx_files(folder: &Path) -> Result<Vec<Part>> {
     opened.filter_map(Result::transpose).collect()
 }
 
-/// All files of a folder in the order of their names; hidden ones apart.
+/// All files of a folder except hidden ones, sorted by name.
 pub(super) fn sorted_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let fail = |e| Error::io("list", folder, e);
     let mut files = Vec::new();
@@ -78,12 +78,12 @@ pub(super) fn sorted_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The file of that name below `folder`, or else the same packed by gzip.
+/// The file `name` in `folder`, or else its gzip-compressed copy.
 pub(super) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.is_file())
 }
 
-/// The same for a file that the data set cannot do without.
+/// Like [`find`], for a file that the data set requires.
 pub(super) fn companion(folder: &Path, name: &str, hint: &str) -> Result<PathBuf> {
     find(folder, name).ok_or_else(|| {
         Error::data(folder.display(), format!("there is neither `{name}` nor `{name}.gz` in the folder"))
@@ -91,19 +91,19 @@ pub(super) fn companion(folder: &Path, name: &str, hint: &str) -> Result<PathBuf
     })
 }
 
-/// Whether labels are wanted, in a folder that offers them as `y` alone.
-pub(super) fn wants_y(options: &ReadOptions, place: &str) -> Result<bool> {
+/// Whether labels are wanted, in a folder that offers them only as `y`.
+pub(super) fn wants_y(options: &ReadOptions, location: &str) -> Result<bool> {
     match &options.labels {
         None => Ok(false),
         Some(LabelSource::Named(name)) if name == LABELS => Ok(true),
-        Some(wanted) => Err(not_offered(place, wanted, "there is `y`")),
+        Some(wanted) => Err(not_offered(location, wanted, "there is `y`")),
     }
 }
 
 /// An IDX file of the folder.
 struct Part {
     file: InputFile,
-    place: String,
+    location: String,
     name: String,
     shape: Vec<usize>,
 }
@@ -111,15 +111,15 @@ struct Part {
 impl Part {
     fn open(path: PathBuf) -> Result<Option<Self>> {
         let file = InputFile::open(&path)?;
-        let place = path.display().to_string();
-        let start = Source::of_bytes(&file, &place).take::<4>();
+        let location = path.display().to_string();
+        let start = Source::of_bytes(&file, &location).take::<4>();
         if !start.is_ok_and(|start| idx::is_idx(&start)) {
             return Ok(None);
         }
-        let header = idx::read_header(&mut Source::of_bytes(&file, &place));
+        let header = idx::read_header(&mut Source::of_bytes(&file, &location));
         let shape = file.unless_changed(header)?.shape;
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-        Ok(Some(Self { file, place, name, shape }))
+        Ok(Some(Self { file, location, name, shape }))
     }
 
     fn is_labels(&self) -> bool {
@@ -131,30 +131,30 @@ impl Part {
     }
 
     fn source(&self) -> Source<'_> {
-        Source::of_bytes(&self.file, &self.place)
+        Source::of_bytes(&self.file, &self.location)
     }
 }
 
 fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptions) -> Result<Table> {
-    let place = folder.display().to_string();
+    let location = folder.display().to_string();
     if images.is_empty() || images.len() > 2 || (!labels.is_empty() && labels.len() != images.len()) {
         return Err(Error::data(
-            &place,
+            &location,
             format!("the folder has {} IDX files of rows and {} of labels", images.len(), labels.len()),
         )
         .with_hint(
             "give a folder with the four files of MNIST (train and test), or with one pair, or a single file",
         ));
     }
-    let array = idx::read_together(images.iter().map(Part::source).collect())?;
-    let data = array.into_dataset(&place)?;
+    let array = idx::read_concatenated(images.iter().map(Part::source).collect())?;
+    let data = array.into_dataset(&location)?;
     let labels = match &options.labels {
         None => None,
         Some(LabelSource::Named(name)) if name == LABELS && !labels.is_empty() => {
             for (image, label) in images.iter().zip(labels) {
                 if image.shape[0] != label.shape[0] {
                     return Err(Error::data(
-                        &label.place,
+                        &label.location,
                         format!(
                             "there are {} labels for the {} rows of `{}`",
                             label.shape[0], image.shape[0], image.name
@@ -162,12 +162,12 @@ fn read_idx(folder: &Path, images: &[Part], labels: &[Part], options: &ReadOptio
                     ));
                 }
             }
-            let array: NdArray = idx::read_together(labels.iter().map(Part::source).collect())?;
-            Some(array.into_labels(&place)?)
+            let array: NdArray = idx::read_concatenated(labels.iter().map(Part::source).collect())?;
+            Some(array.into_labels(&location)?)
         }
         Some(wanted) => {
             let offered = if labels.is_empty() { "there is no IDX file of labels" } else { "there is `y`" };
-            return Err(not_offered(&place, wanted, offered));
+            return Err(not_offered(&location, wanted, offered));
         }
     };
     Ok(Table::new(data, labels))

@@ -1,7 +1,7 @@
-//! UCI HAR (Anguita et al., ESANN 2013), the paper's "HHAR": the folder as the archive unpacks it.
+//! UCI HAR (Anguita et al., ESANN 2013), the paper's "HHAR": the folder as unpacked from the archive.
 //!
-//! `train/X_train.txt` and `test/X_test.txt` hold numbers apart by spaces, `y_train.txt` and
-//! `y_test.txt` beside them an activity a line, `features.txt` and `activity_labels.txt` the names.
+//! `train/X_train.txt` and `test/X_test.txt` hold numbers separated by spaces, `y_train.txt` and `y_test.txt` one
+//! activity per line, `features.txt` and `activity_labels.txt` the names.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ use super::options::{ReadOptions, Table};
 use super::text;
 use crate::{Error, Result};
 
-/// Rows and labels, the training part first.
+/// Files of rows and of labels, the training part first.
 const PARTS: [(&str, &str); 2] =
     [("train/X_train.txt", "train/y_train.txt"), ("test/X_test.txt", "test/y_test.txt")];
 const N_ACTIVITIES: u32 = 6;
@@ -28,10 +28,10 @@ pub(super) fn is_folder(folder: &Path) -> bool {
     PARTS.iter().any(|(rows, _)| find(folder, rows).is_some())
 }
 
-/// Reads the training rows and then the test rows; their activities are offered as `y`.
+/// Reads the training rows and then the test rows; the activities are offered as `y`.
 pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
-    let place = folder.display().to_string();
-    let wanted = wants_y(options, &place)?;
+    let location = folder.display().to_string();
+    let wanted = wants_y(options, &location)?;
     let activities = if wanted { Some(Activities::read(folder)?) } else { None };
     let mut rows = Stacked::default();
     let mut words = Vec::new();
@@ -56,12 +56,12 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     }
     let names = column_names(folder, rows.n_columns)?;
     let values = Values::F32(rows.values.into());
-    let data = Dataset::named(rows.n_rows, rows.n_columns, values, place.clone(), names)?;
-    let labels = if wanted { Some(Labels::from_text(&words, &place)?) } else { None };
+    let data = Dataset::named(rows.n_rows, rows.n_columns, values, location.clone(), names)?;
+    let labels = if wanted { Some(Labels::from_text(&words, &location)?) } else { None };
     Ok(Table::new(data, labels))
 }
 
-/// The rows of the files so far.
+/// The rows of the files read so far.
 #[derive(Default)]
 struct Stacked {
     values: Vec<f32>,
@@ -72,21 +72,22 @@ struct Stacked {
 
 impl Stacked {
     fn append(&mut self, path: &Path) -> Result<()> {
-        let place = path.display().to_string();
-        let part = input_file::parse(path, |bytes, place| {
+        let location = path.display().to_string();
+        let part = input_file::parse(path, |bytes, location| {
             let unpacked = if bytes::is_gzip(bytes) {
-                Cow::Owned(Source::of_bytes(bytes, place).rest()?)
+                Cow::Owned(Source::of_bytes(bytes, location).rest()?)
             } else {
                 Cow::Borrowed(bytes)
             };
-            Ok(text::read(&unpacked, place, &ReadOptions::default())?.data)
+            Ok(text::read(&unpacked, location, &ReadOptions::default())?.data)
         })?;
         if let Some(names) = part.column_names() {
             let first = names.iter().find(|name| name.parse::<f32>().is_err());
             let word: String = first.map_or("", |name| name).chars().take(40).collect();
-            return Err(Error::data(place, format!("line 1 has `{word}`, which is no number")).with_hint(
-                "the rows of UCI HAR have no header; the names of their columns are in features.txt",
-            ));
+            return Err(Error::data(location, format!("line 1 has `{word}`, which is not a number"))
+                .with_hint(
+                    "the rows of UCI HAR have no header; the names of their columns are in features.txt",
+                ));
         }
         if self.n_rows == 0 {
             self.first = path.to_path_buf();
@@ -99,7 +100,7 @@ impl Stacked {
                 self.first.display(),
                 self.n_columns
             );
-            return Err(Error::data(place, problem).with_hint("both files need the same columns"));
+            return Err(Error::data(location, problem).with_hint("both files need the same columns"));
         }
         self.n_rows += part.n_rows();
         if let Values::F32(values) = part.values() {
@@ -109,14 +110,14 @@ impl Stacked {
     }
 }
 
-/// What the numbers in the files of labels mean.
+/// The names of the numbers in the label files.
 struct Activities {
     names: HashMap<u32, String>,
     known: String,
 }
 
 impl Activities {
-    /// Number and name a line; without the file the activities go by their numbers.
+    /// Reads lines of number and name; without the file, numbers serve as names.
     fn read(folder: &Path) -> Result<Self> {
         let Some(path) = find(folder, "activity_labels.txt") else {
             let names = (1..=N_ACTIVITIES).map(|n| (n, n.to_string())).collect();
@@ -128,14 +129,14 @@ impl Activities {
                 return Err(Error::data(path.display(), format!("activity {number} is named twice")));
             }
         }
-        let known = format!("which is none of the {} activities in activity_labels.txt", names.len());
+        let known = format!("which is not one of the {} activities in activity_labels.txt", names.len());
         Ok(Self { names, known })
     }
 
-    /// The names of the activities in a file with one number a line.
+    /// The names of the activities in a file with one number per line.
     fn of_rows(&self, path: &Path) -> Result<Vec<&str>> {
         let mut found = Vec::new();
-        each_line(path, |place, line_number, line| {
+        each_line(path, |location, line_number, line| {
             let word = String::from_utf8_lossy(line);
             let word = word.trim();
             if word.is_empty() {
@@ -144,7 +145,7 @@ impl Activities {
             let name = word.parse().ok().and_then(|number: u32| self.names.get(&number));
             let name = name.ok_or_else(|| {
                 let word: String = word.chars().take(40).collect();
-                Error::data(place, format!("line {line_number}: the label is `{word}`, {}", self.known))
+                Error::data(location, format!("line {line_number}: the label is `{word}`, {}", self.known))
                     .with_hint("the file is damaged, or is not one of UCI HAR's")
             })?;
             found.push(name.as_str());
@@ -154,8 +155,8 @@ impl Activities {
     }
 }
 
-/// The names in `features.txt`, if it is there. Some occur thrice there (an oversight of its
-/// authors: the axis is missing), so later ones get their number behind them.
+/// The names in `features.txt`, if it exists. Some occur three times (its authors forgot to add the axis), so later
+/// ones get their number appended.
 fn column_names(folder: &Path, n_columns: usize) -> Result<Option<Vec<String>>> {
     let Some(path) = find(folder, "features.txt") else { return Ok(None) };
     let numbered = numbered_names(&path)?;
@@ -164,7 +165,7 @@ fn column_names(folder: &Path, n_columns: usize) -> Result<Option<Vec<String>>> 
             path.display(),
             format!("there are names for {} columns, the rows have {n_columns}", numbered.len()),
         )
-        .with_hint("remove the file, and the columns go by their numbers"));
+        .with_hint("remove the file to number the columns instead"));
     }
     let mut seen = HashSet::new();
     let unique = |(number, name): (u32, String)| {
@@ -173,17 +174,17 @@ fn column_names(folder: &Path, n_columns: usize) -> Result<Option<Vec<String>>> 
     Ok(Some(numbered.into_iter().map(unique).collect()))
 }
 
-/// Calls `each` with the file's name, the number and the bytes of every line.
+/// Calls `each` with the file name, the number and the bytes of every line.
 fn each_line(path: &Path, mut each: impl FnMut(&str, usize, &[u8]) -> Result<()>) -> Result<()> {
-    input_file::parse(path, |bytes, place| {
-        Source::of_bytes(bytes, place).each_line(|number, line| each(place, number, line))
+    input_file::parse(path, |bytes, location| {
+        Source::of_bytes(bytes, location).each_line(|number, line| each(location, number, line))
     })
 }
 
 /// The lines `NUMBER NAME` of a file.
 fn numbered_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
-    each_line(path, |place, line_number, line| {
+    each_line(path, |location, line_number, line| {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
         if text.is_empty() {
@@ -193,7 +194,7 @@ fn numbered_names(path: &Path) -> Result<Vec<(u32, String)>> {
         let numbered = parts.and_then(|(number, name)| Some((number.parse().ok()?, name.trim().to_string())));
         found.push(numbered.ok_or_else(|| {
             let text: String = text.chars().take(40).collect();
-            Error::data(place, format!("line {line_number}: `{text}` is not a number and a name"))
+            Error::data(location, format!("line {line_number}: `{text}` is not a number and a name"))
         })?);
         Ok(())
     })?;

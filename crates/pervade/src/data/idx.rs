@@ -1,17 +1,17 @@
-//! IDX: the format of MNIST, a few big-endian numbers and then the array.
+//! IDX, the format of MNIST: a header of big-endian numbers, then the array.
 
 use super::bytes::Source;
 use super::dataset::Values;
 use super::elements::{Element, Items, NdArray};
 use crate::{Error, Result};
 
-/// What the header of an IDX file says.
+/// The header of an IDX file.
 pub(super) struct Header {
     element: Element,
     pub(super) shape: Vec<usize>,
 }
 
-/// Whether bytes begin as an IDX file does.
+/// Whether the bytes start like an IDX file.
 pub(super) fn is_idx(bytes: &[u8]) -> bool {
     matches!(bytes, [0, 0, code, 1..=8, ..] if element(*code).is_some())
 }
@@ -19,14 +19,14 @@ pub(super) fn is_idx(bytes: &[u8]) -> bool {
 /// Reads an array.
 pub(super) fn read(source: &mut Source) -> Result<NdArray> {
     let header = read_header(source)?;
-    let n = NdArray::count(&header.shape, source.place())?;
+    let n = NdArray::count(&header.shape, source.location())?;
     let items = header.element.read(source, n, true)?;
     source.finish()?;
     Ok(NdArray { shape: header.shape, items })
 }
 
-/// Reads arrays of rows of the same shape as one, each right behind the one before.
-pub(super) fn read_together(mut sources: Vec<Source>) -> Result<NdArray> {
+/// Reads several arrays whose rows have the same shape and concatenates them.
+pub(super) fn read_concatenated(mut sources: Vec<Source>) -> Result<NdArray> {
     if let [only] = sources.as_mut_slice() {
         return read(only);
     }
@@ -35,21 +35,20 @@ pub(super) fn read_together(mut sources: Vec<Source>) -> Result<NdArray> {
     for (source, header) in sources.iter().zip(&headers) {
         if header.element != Element::U8 || header.shape[1..] != headers[0].shape[1..] {
             return Err(Error::data(
-                source.place(),
-                format!(
-                    "shape {:?} does not go with the {:?} of the first file",
-                    header.shape, headers[0].shape
-                ),
+                source.location(),
+                format!("shape {:?} differs from the {:?} of the first file", header.shape, headers[0].shape),
             )
             .with_hint("read the files one at a time"));
         }
-        total = total.saturating_add(NdArray::count(&header.shape, source.place())?);
-        source.check_room::<u8>(NdArray::count(&header.shape, source.place())?)?;
+        total = total.saturating_add(NdArray::count(&header.shape, source.location())?);
+        source.check_room::<u8>(NdArray::count(&header.shape, source.location())?)?;
     }
     let mut values: Vec<u8> = Vec::new();
-    values.try_reserve_exact(total).map_err(|_| Error::data(sources[0].place(), "no memory for the rows"))?;
+    values
+        .try_reserve_exact(total)
+        .map_err(|_| Error::data(sources[0].location(), "no memory for the rows"))?;
     for (source, header) in sources.iter_mut().zip(&headers) {
-        source.append(NdArray::count(&header.shape, source.place())?, &mut values)?;
+        source.append(NdArray::count(&header.shape, source.location())?, &mut values)?;
         source.finish()?;
     }
     let mut shape = headers[0].shape.clone();
@@ -57,12 +56,12 @@ pub(super) fn read_together(mut sources: Vec<Source>) -> Result<NdArray> {
     Ok(NdArray { shape, items: Items::Values(Values::U8(values.into())) })
 }
 
-/// Reads the header and leaves the stream at the first number.
+/// Reads the header and leaves the stream at the first value.
 pub(super) fn read_header(source: &mut Source) -> Result<Header> {
     let magic: [u8; 4] = source.take()?;
     let Some(element) = element(magic[2]).filter(|_| is_idx(&magic)) else {
         return Err(Error::data(
-            source.place(),
+            source.location(),
             format!("this is not an IDX file: it starts with {magic:02x?}"),
         ));
     };

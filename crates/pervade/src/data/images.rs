@@ -1,4 +1,4 @@
-//! A folder of images: one row an image, in the order of the paths.
+//! Folders of images: one row per image, sorted by path.
 
 use std::fs;
 use std::io::Cursor;
@@ -16,20 +16,20 @@ use crate::memory::{Need, product, require};
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
 
-/// Images, and pixels, that are unpacked at a time, so that few of them are held twice.
+/// Images, and pixels, decoded at a time, so that few of them are in memory twice.
 const BLOCK: usize = 256;
 const BLOCK_BYTES: usize = 1 << 25;
 
 const SMALLER: &str = "give smaller images, or fewer of them";
 
-/// Reads all images of a folder and of the folders in it, whose names are offered as labels `folder`.
+/// Reads all images of a folder and its sub-folders, whose names are offered as labels `folder`.
 pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
-    let place = folder.display().to_string();
+    let location = folder.display().to_string();
     let mut paths = Vec::new();
     collect(folder, &mut paths)?;
     paths.sort();
     if paths.is_empty() {
-        return Err(Error::data(&place, "the folder has neither IDX files nor images").with_hint(
+        return Err(Error::data(&location, "the folder has neither IDX files nor images").with_hint(
             "give a folder with .png, .jpg, .bmp or .pgm files, or with the files of MNIST, STL-10, UCI HAR or \
              RCV1-v2 under their own names, or a single file",
         ));
@@ -38,7 +38,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
         None => None,
         Some(LabelSource::Named(name)) if name == FOLDER_NAMES => Some(folder_names(folder, &paths)?),
         Some(wanted) => {
-            return Err(not_offered(&place, wanted, "there is `folder`, the name of the sub-folder"));
+            return Err(not_offered(&location, wanted, "there is `folder`, the name of the sub-folder"));
         }
     };
     let mut rows = Pixels::new(paths.len(), &paths[0])?;
@@ -51,7 +51,7 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
     let (width, height) = rows.size;
     let shape = ImageShape { height: height as usize, width: width as usize, channels: rows.channels };
     let n_columns = shape.height * shape.width * shape.channels;
-    let data = Dataset::new(paths.len(), n_columns, Values::U8(rows.values.into()), place)?;
+    let data = Dataset::new(paths.len(), n_columns, Values::U8(rows.values.into()), location)?;
     Ok(Table::new(data.with_image(shape), labels))
 }
 
@@ -63,7 +63,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     let fail = |e| Error::io("list", folder, e);
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        // Links to folders are not followed: they may lead back here.
+        // Links to folders are not followed: they may form a cycle.
         let is_folder = entry.file_type().map_err(fail)?.is_dir();
         if is_folder && !entry.file_name().to_string_lossy().starts_with('.') {
             collect(&entry.path(), paths)?;
@@ -80,23 +80,23 @@ fn folder_names(folder: &Path, paths: &[PathBuf]) -> Result<Labels> {
     };
     let names = paths.iter().map(|path| {
         name(path).ok_or_else(|| {
-            Error::data(path.display(), "the image lies in no sub-folder that could name its label")
+            Error::data(path.display(), "the image is not in a sub-folder that names its label")
         })
     });
     Labels::from_text(&names.collect::<Result<Vec<_>>>()?, &folder.display().to_string())
 }
 
-/// The pixels of one image: a byte each where all are grey, else three.
+/// The pixels of one image: one byte each if all are grey, otherwise three.
 struct Image {
     is_grey: bool,
     pixels: Vec<u8>,
 }
 
-/// An image of which only the header was read.
+/// Opens an image and reads only its header.
 fn open<'b>(bytes: &'b [u8], path: &Path) -> Result<impl ImageDecoder + 'b> {
     let broken = |e: &dyn std::fmt::Display| broken(path, e);
     let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|e| broken(&e))?;
-    // No image unpacks to more than this many times its file; a header that says so lies.
+    // No image unpacks to more than this many times its file size; a header that claims more is wrong.
     let mut limits = image::Limits::default();
     limits.max_alloc = Some((bytes.len() as u64).saturating_mul(8192) + (1 << 20));
     reader.limits(limits.clone());
@@ -111,7 +111,7 @@ fn broken(path: &Path, error: &dyn std::fmt::Display) -> Error {
         .with_hint("remove or repair the file")
 }
 
-/// Unpacks an image, which must have the size of the first one.
+/// Decodes an image, which must have the size of the first one.
 fn decode(path: &Path, size: (u32, u32)) -> Result<Image> {
     input_file::parse(path, |bytes, _| {
         let decoded = catch_panic(|| decode_bytes(bytes, path, size));
@@ -127,7 +127,7 @@ fn decode_bytes(bytes: &[u8], path: &Path, size: (u32, u32)) -> Result<Image> {
             path.display(),
             format!("the image is {w} x {h} pixels, the first one is {} x {}", size.0, size.1),
         )
-        .with_hint("bring all images to one size first"));
+        .with_hint("resize all images to one size first"));
     }
     let as_it_is = matches!(decoder.color_type(), ColorType::L8 | ColorType::Rgb8);
     let converted = if as_it_is { 0 } else { product(&[w as usize, h as usize, 3]) };
@@ -140,7 +140,7 @@ fn decode_bytes(bytes: &[u8], path: &Path, size: (u32, u32)) -> Result<Image> {
 }
 
 impl Image {
-    /// From three bytes a pixel.
+    /// Converts from three bytes per pixel.
     fn of_colours(mut pixels: Vec<u8>) -> Self {
         let is_grey = pixels.chunks_exact(3).all(|p| p[0] == p[1] && p[1] == p[2]);
         if is_grey {
@@ -152,7 +152,7 @@ impl Image {
     }
 }
 
-/// Rows of pixels: one channel until the first image with colour.
+/// Rows of pixels: one channel until the first image in colour.
 struct Pixels {
     size: (u32, u32),
     n_images: usize,
@@ -161,7 +161,7 @@ struct Pixels {
 }
 
 impl Pixels {
-    /// Room for images like the first, whose header is read.
+    /// Allocates for images like the first, whose header is read.
     fn new(n_images: usize, first: &Path) -> Result<Self> {
         let size = input_file::parse(first, |bytes, _| {
             let size = catch_panic(|| open(bytes, first).map(|decoder| decoder.dimensions()));
@@ -172,17 +172,17 @@ impl Pixels {
         Ok(rows)
     }
 
-    /// Pixels of an image.
+    /// Pixels per image.
     fn n_pixels(&self) -> usize {
         (self.size.0 as usize).saturating_mul(self.size.1 as usize)
     }
 
-    /// Images that are unpacked at a time.
+    /// Images decoded at a time.
     fn block(&self) -> usize {
         (BLOCK_BYTES / self.n_pixels().max(1)).clamp(1, BLOCK)
     }
 
-    /// Refuses more images than the memory holds with so many channels.
+    /// Returns an error if the memory cannot hold all images with this many channels.
     fn require(&self, channels: usize) -> Result<()> {
         let (w, h) = self.size;
         let what = format!("a table of {} images of {w} x {h} pixels", self.n_images);
@@ -208,7 +208,7 @@ impl Pixels {
         Ok(())
     }
 
-    /// Room for all images, once it is known how many channels they have.
+    /// Allocates for all images once their number of channels is known.
     fn reserve(&mut self) {
         let all = self.n_images.saturating_mul(self.n_pixels()).saturating_mul(self.channels);
         self.values.reserve_exact(all.saturating_sub(self.values.len()));

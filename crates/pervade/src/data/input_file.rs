@@ -1,4 +1,4 @@
-//! The bytes of an input file, and whether they are still those that it was opened with.
+//! The bytes of an input file, and checks that they did not change since it was opened.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -11,16 +11,16 @@ use super::mapped::FileMap;
 use crate::memory::{FEWER_ROWS, Need, cannot_map, grow, require};
 use crate::{Error, Result};
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const BLOCK: usize = 1 << 16;
 
-/// An open file: mapped where that is possible, else copied into memory (pipes, empty files).
+/// An open file: mapped if possible, otherwise copied into memory (pipes, empty files).
 ///
-/// Whatever is made of mapped bytes is worth nothing if the file changed meanwhile, so every reader ends with
+/// Results of mapped bytes are invalid if the file changed meanwhile, so every reader ends with
 /// [`InputFile::unless_changed`].
 #[derive(Debug)]
 pub(super) struct InputFile {
-    place: String,
+    location: String,
     contents: Contents,
 }
 
@@ -30,14 +30,14 @@ enum Contents {
     Mapped { map: Arc<FileMap>, file: File, opened: Stamp },
 }
 
-/// What tells a file from a changed one without reading it.
+/// What identifies a changed file without reading it.
 ///
-/// It is taken from the open file: one that is replaced by renaming another to its name is no change, since the old one
-/// stays as it is for those who have it open.
+/// It is taken from the open file: renaming another file to its name is not a change, since the old one stays as it was
+/// while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     len: u64,
-    /// Since 1970, or before it.
+    /// Time since (or before) 1970.
     modified: Option<std::result::Result<Duration, Duration>>,
 }
 
@@ -48,8 +48,8 @@ impl Stamp {
         Self { len: about.len(), modified }
     }
 
-    /// The error for a file that is not as it was.
-    fn compare(self, now: Self, place: &str) -> Result<()> {
+    /// Returns an error if the file changed.
+    fn compare(self, now: Self, location: &str) -> Result<()> {
         let (before, after) = (self.len, now.len);
         let what = if after < before {
             "was shortened"
@@ -57,29 +57,29 @@ impl Stamp {
             "grew"
         } else if self.modified != now.modified {
             return Err(changed(
-                place,
+                location,
                 "the file was written to while it was in use (its modification time changed)",
             ));
         } else {
             return Ok(());
         };
         Err(changed(
-            place,
+            location,
             format!("the file {what} while it was in use ({before} bytes at the start, {after} now)"),
         ))
     }
 }
 
-/// The error for input that changed.
-pub(super) fn changed(place: &str, problem: impl Into<String>) -> Error {
-    Error::data(place, problem).with_hint("leave the file alone while it is in use, and start again")
+/// The error for a changed input file.
+pub(super) fn changed(location: &str, problem: impl Into<String>) -> Error {
+    Error::data(location, problem).with_hint("leave the file alone while it is in use, and start again")
 }
 
 impl InputFile {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let fail = |e| Error::io("read", path, e);
-        let place = path.display().to_string();
+        let location = path.display().to_string();
         let mut file = File::open(path).map_err(fail)?;
         let about = file.metadata().map_err(fail)?;
         let opened = Stamp::new(&about);
@@ -89,39 +89,39 @@ impl InputFile {
             match FileMap::new(&file, len) {
                 Ok(Some(map)) => {
                     let contents = Contents::Mapped { map: Arc::new(map), file, opened };
-                    return Ok(Self { place, contents });
+                    return Ok(Self { location, contents });
                 }
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                     return Err(cannot_map(path, opened.len, error));
                 }
-                // File systems without mapping, and too many mapped files, leave reading.
-                _ => require(&format!("reading `{place}`"), &Need::of("", opened.len), FEWER_ROWS)?,
+                // File systems that cannot map, and too many mapped files: read instead.
+                _ => require(&format!("reading `{location}`"), &Need::of("", opened.len), FEWER_ROWS)?,
             }
         }
         let mut bytes = Vec::new();
-        // Files of the kernel have no length but content; others are read as far as they reached when they were opened.
+        // Files of the kernel have content but no length; others are read up to the length they had when opened.
         let most = if about.is_file() && opened.len > 0 { opened.len } else { u64::MAX };
-        let what = format_args!("reading `{place}`");
+        let what = format_args!("reading `{location}`");
         let mut left = file.by_ref().take(most);
         loop {
-            // Bit by bit: a device can have no end.
+            // In blocks: a device may have no end.
             grow(&mut bytes, BLOCK, &what, FEWER_ROWS)?;
             if left.by_ref().take(BLOCK as u64).read_to_end(&mut bytes).map_err(fail)? == 0 {
                 break;
             }
         }
         if about.is_file() {
-            opened.compare(Stamp::new(&file.metadata().map_err(fail)?), &place)?;
+            opened.compare(Stamp::new(&file.metadata().map_err(fail)?), &location)?;
         }
-        Ok(Self { place, contents: Contents::Copied(bytes) })
+        Ok(Self { location, contents: Contents::Copied(bytes) })
     }
 
-    /// The file, for messages.
-    pub(super) fn place(&self) -> &str {
-        &self.place
+    /// The file name for messages.
+    pub(super) fn location(&self) -> &str {
+        &self.location
     }
 
-    /// The mapping, if it is mapped.
+    /// The mapping, if the file is mapped.
     pub(super) fn map(&self) -> Option<&Arc<FileMap>> {
         match &self.contents {
             Contents::Copied(_) => None,
@@ -129,19 +129,19 @@ impl InputFile {
         }
     }
 
-    /// Refuses a file that was written to since it was opened.
+    /// Returns an error if the file was written to since it was opened.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let Contents::Mapped { map, file, opened } = &self.contents else { return Ok(()) };
-        let about = file.metadata().map_err(|e| Error::io("read", Path::new(&self.place), e))?;
-        opened.compare(Stamp::new(&about), &self.place)?;
+        let about = file.metadata().map_err(|e| Error::io("read", Path::new(&self.location), e))?;
+        opened.compare(Stamp::new(&about), &self.location)?;
         if map.is_lost() {
-            return Err(Error::data(&self.place, "a part of the file could not be read from the disk")
+            return Err(Error::data(&self.location, "a part of the file could not be read from the disk")
                 .with_hint("check the disk, or copy the file to another one"));
         }
         Ok(())
     }
 
-    /// What was made of the file, unless it changed meanwhile: a message about strange content would then mislead.
+    /// `result`, unless the file changed meanwhile, when an error about strange content would mislead.
     pub(super) fn unless_changed<T>(&self, result: Result<T>) -> Result<T> {
         self.check_unchanged()?;
         result
@@ -159,8 +159,8 @@ impl Deref for InputFile {
     }
 }
 
-/// What `parse` makes of the file at `path`, which must not change meanwhile.
+/// The result of `parse` for the file at `path`, which must not change meanwhile.
 pub(super) fn parse<T>(path: &Path, parse: impl FnOnce(&[u8], &str) -> Result<T>) -> Result<T> {
     let file = InputFile::open(path)?;
-    file.unless_changed(parse(&file, file.place()))
+    file.unless_changed(parse(&file, file.location()))
 }

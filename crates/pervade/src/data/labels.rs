@@ -1,13 +1,13 @@
-//! Labels: known clusters of the rows, for scoring only. Nothing that fits a model accepts them.
+//! Labels: the known classes of the rows, only for scoring. Nothing that fits a model accepts them.
 
 use std::collections::HashMap;
 
 use crate::{Error, Result};
 
-/// The known cluster of every row, accepted by `metrics` alone.
+/// The known class of every row, accepted only by `metrics`.
 ///
-/// Distinct values are numbered densely from 0 in sorted order: numerically where all are numbers
-/// (`7` and `7.0` are the same label), else as text.
+/// Distinct values get ids from 0 in sorted order: numerically if all are numbers (`7` and `7.0` are the same label),
+/// otherwise as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labels {
     ids: Vec<u32>,
@@ -15,7 +15,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Labels from whole numbers.
+    /// Creates labels from integers.
     pub fn from_integers(values: &[i64]) -> Self {
         let mut distinct = values.to_vec();
         distinct.sort_unstable();
@@ -25,13 +25,13 @@ impl Labels {
         Self { ids, names: distinct.iter().map(ToString::to_string).collect() }
     }
 
-    /// Labels from any finite numbers; `place` names the file in the message about one that is not.
-    pub fn from_numbers(values: &[f64], place: &str) -> Result<Self> {
+    /// Creates labels from finite numbers; `location` names the file in error messages.
+    pub fn from_numbers(values: &[f64], location: &str) -> Result<Self> {
         if let Some(row) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::data(place, format!("the label of row {} is {}", row + 1, values[row]))
+            return Err(Error::data(location, format!("the label of row {} is {}", row + 1, values[row]))
                 .with_hint("every row needs a label"));
         }
-        // Adding zero makes the negative zero positive, so that the two are one label.
+        // Adding zero turns negative zero into positive zero, so that the two are one label.
         let mut distinct: Vec<f64> = values.iter().map(|v| v + 0.0).collect();
         distinct.sort_unstable_by(f64::total_cmp);
         distinct.dedup();
@@ -39,15 +39,15 @@ impl Labels {
         Ok(Self { ids, names: distinct.iter().map(ToString::to_string).collect() })
     }
 
-    /// Labels from text; numbers if all of it reads as numbers.
-    pub fn from_text<S: AsRef<str>>(values: &[S], place: &str) -> Result<Self> {
+    /// Creates labels from text, or from numbers if all of it parses as numbers.
+    pub fn from_text<S: AsRef<str>>(values: &[S], location: &str) -> Result<Self> {
         if let Some(row) = values.iter().position(|v| v.as_ref().trim().is_empty()) {
-            return Err(Error::data(place, format!("the label of row {} is empty", row + 1))
+            return Err(Error::data(location, format!("the label of row {} is empty", row + 1))
                 .with_hint("every row needs a label"));
         }
         let number = |v: &S| v.as_ref().trim().parse::<f64>().ok().filter(|x| x.is_finite());
         if let Some(numbers) = values.iter().map(number).collect::<Option<Vec<f64>>>() {
-            return Self::from_numbers(&numbers, place);
+            return Self::from_numbers(&numbers, location);
         }
         let mut names: Vec<&str> = values.iter().map(|v| v.as_ref().trim()).collect();
         names.sort_unstable();
@@ -57,12 +57,12 @@ impl Labels {
         Ok(Self { ids, names: names.into_iter().map(String::from).collect() })
     }
 
-    /// The label number of every row.
+    /// The label id of every row.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// The label behind every number.
+    /// The name of every label id.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -72,18 +72,18 @@ impl Labels {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Refuses labels of another number of rows than the data has.
-    pub fn check_length(&self, n_rows: usize, place: &str) -> Result<()> {
+    /// Returns an error unless there is one label for each of `n_rows` rows.
+    pub fn check_length(&self, n_rows: usize, location: &str) -> Result<()> {
         if self.ids.len() == n_rows {
             return Ok(());
         }
-        Err(Error::data(place, format!("there are {} labels for {n_rows} rows", self.ids.len()))
-            .with_hint("give one label a row, in the order of the rows"))
+        Err(Error::data(location, format!("there are {} labels for {n_rows} rows", self.ids.len()))
+            .with_hint("give one label per row, in the order of the rows"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files read in place: mapped into memory.
+//! Files mapped into memory.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,11 @@ use super::bus_error::Guard;
 
 /// The bytes of a file, mapped into memory.
 ///
-/// Other programs can change the file while it is mapped. What is read then is the old or the new bytes, or zeros for
-/// what was cut off ([`FileMap::is_lost`]); it does not end the process.
+/// Other programs can change the file while it is mapped. Reads then see the old bytes, the new bytes, or zeros where
+/// the file was cut off ([`FileMap::is_lost`]); the process is not killed.
 #[derive(Debug)]
 pub struct FileMap {
-    // Declared first: the guard has to go before the memory that it guards.
+    // Declared first: the guard must be dropped before the memory that it guards.
     #[cfg(unix)]
     guard: Guard,
     map: memmap2::Mmap,
@@ -23,13 +23,13 @@ pub struct FileMap {
 impl FileMap {
     /// Maps the first `len` bytes of `file`.
     ///
-    /// `None` when a shortened file could not be dealt with because too many files are mapped: the caller then reads a
+    /// `None` if a later truncation could not be handled because too many files are mapped: the caller should read a
     /// copy.
     pub fn new(file: &File, len: usize) -> io::Result<Option<Self>> {
-        // SAFETY: the map is read-only and never handed out as anything but plain bytes and `Pod` numbers, of which
-        // every bit pattern is valid. If another program changes the file, later reads see other bytes; callers compare
-        // the file's state afterwards and discard what they made of them. If it shortens the file, the guard below
-        // (on Windows the system, which refuses to shorten a mapped file) keeps the process alive.
+        // SAFETY: the map is read-only and only exposed as plain bytes and `Pod` numbers, for which every bit pattern
+        // is valid. If another program changes the file, later reads see other bytes; callers compare the file's state
+        // afterwards and discard their results. If it shortens the file, the guard below (on Windows the system, which
+        // refuses to shorten a mapped file) keeps the process alive.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }?;
         #[cfg(unix)]
         let Some(guard) = Guard::new(map.as_ptr().addr(), map.len()) else { return Ok(None) };
@@ -46,7 +46,7 @@ impl FileMap {
         &self.map
     }
 
-    /// Whether some of the bytes were gone when they were read, and zeros were read in their place.
+    /// Whether some of the bytes were already gone and read as zeros.
     pub fn is_lost(&self) -> bool {
         #[cfg(unix)]
         return self.guard.is_lost();
@@ -65,9 +65,9 @@ pub struct Mapped<T> {
 }
 
 impl<T: bytemuck::Pod> Mapped<T> {
-    /// The `n_values` numbers of `file` from byte `first_byte` on.
+    /// The `n_values` numbers of `file` starting at byte `first_byte`.
     ///
-    /// `None` when the file has fewer, or they are not aligned for `T`: the caller then reads a copy.
+    /// `None` if the file has fewer, or they are not aligned for `T`: the caller should read a copy.
     pub fn new(file: Arc<FileMap>, first_byte: usize, n_values: usize) -> Option<Self> {
         let end = n_values.checked_mul(size_of::<T>())?.checked_add(first_byte)?;
         let bytes = file.bytes().get(first_byte..end)?;

@@ -1,7 +1,7 @@
-//! MATLAB v5 `.mat` files (those of v4 and of v7.3 are other formats): full and sparse matrices.
+//! MATLAB v5 `.mat` files (v4 and v7.3 are different formats): full and sparse matrices.
 //!
-//! A file is a header of 128 bytes and a chain of elements, each with a type, a length and bytes;
-//! a matrix is an element made of elements, perhaps packed by zlib.
+//! A file is a header of 128 bytes and a chain of elements, each with a type, a length and bytes; a matrix is an
+//! element made of elements, possibly compressed by zlib.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use super::dataset::{Dataset, Values};
 use super::elements::{Element, Integers, Items, NdArray};
 use super::labels::Labels;
 use super::options::{ReadOptions, Table};
-use super::sparse::{self, Parts};
+use super::sparse::{self, SparseParts};
 use crate::{Error, Result};
 
 const HEADER_BYTES: usize = 128;
-/// Enough of a packed matrix to read its name and shape.
+/// Enough bytes of a packed matrix to read its name and shape.
 const HEAD: usize = 4096;
 
 const MATRIX: u32 = 14;
@@ -28,26 +28,26 @@ const CLASS_U8: u32 = 9;
 const FLAG_LOGICAL: u32 = 0x0200;
 const FLAG_COMPLEX: u32 = 0x0800;
 
-/// Reads the table and the labels that were asked for; other matrices are not unpacked.
-pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
-    let file = Mat::open(bytes, place)?;
-    let data = file.table(arrays::pick_table(&file.entries, options.array.as_deref(), place)?)?;
+/// Reads the table and the requested labels; other matrices are not unpacked.
+pub(super) fn read(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<Table> {
+    let file = Mat::open(bytes, location)?;
+    let data = file.table(arrays::pick_table(&file.entries, options.array.as_deref(), location)?)?;
     let labels = match &options.labels {
-        Some(wanted) => Some(file.labels(arrays::pick_labels(&file.entries, wanted, place)?)?),
+        Some(wanted) => Some(file.labels(arrays::pick_labels(&file.entries, wanted, location)?)?),
         None => None,
     };
     Ok(Table::new(data, labels))
 }
 
-/// Whether there is an array of that name.
-pub(super) fn has_array(bytes: &[u8], place: &str, name: &str) -> Result<bool> {
-    Ok(Mat::open(bytes, place)?.entries.iter().any(|entry| entry.name == name))
+/// Whether there is an array `name`.
+pub(super) fn has_array(bytes: &[u8], location: &str, name: &str) -> Result<bool> {
+    Ok(Mat::open(bytes, location)?.entries.iter().any(|entry| entry.name == name))
 }
 
-/// Reads a file of labels.
-pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
-    let file = Mat::open(bytes, place)?;
-    file.labels(arrays::pick_only_labels(&file.entries, place)?)
+/// Reads a label file.
+pub(super) fn read_labels(bytes: &[u8], location: &str) -> Result<Labels> {
+    let file = Mat::open(bytes, location)?;
+    file.labels(arrays::pick_only_labels(&file.entries, location)?)
 }
 
 struct Mat<'a> {
@@ -55,17 +55,17 @@ struct Mat<'a> {
     /// Type and bytes of the element of each entry.
     elements: Vec<(u32, &'a [u8])>,
     big_endian: bool,
-    place: &'a str,
+    location: &'a str,
 }
 
-/// What stands before the numbers of a matrix.
+/// The header of a matrix.
 struct Head {
     class: u32,
     flags: u32,
     entry: Entry,
 }
 
-/// The elements that follow each other in some bytes.
+/// The consecutive elements in some bytes.
 #[derive(Clone, Copy)]
 struct Elements<'a> {
     bytes: &'a [u8],
@@ -73,26 +73,26 @@ struct Elements<'a> {
 }
 
 impl<'a> Mat<'a> {
-    fn open(bytes: &'a [u8], place: &'a str) -> Result<Self> {
+    fn open(bytes: &'a [u8], location: &'a str) -> Result<Self> {
         let big_endian = match bytes.get(HEADER_BYTES - 2..HEADER_BYTES) {
             Some(b"IM") => false,
             Some(b"MI") => true,
-            _ => return Err(damaged(place, "the header of 128 bytes is not complete")),
+            _ => return Err(damaged(location, "the header of 128 bytes is not complete")),
         };
-        let mut file = Self { entries: Vec::new(), elements: Vec::new(), big_endian, place };
+        let mut file = Self { entries: Vec::new(), elements: Vec::new(), big_endian, location };
         let mut chain = Elements { bytes: &bytes[HEADER_BYTES..], big_endian };
         while !chain.bytes.is_empty() {
-            let element = chain.next().ok_or_else(|| damaged(place, "a matrix ends early"))?;
+            let element = chain.next().ok_or_else(|| damaged(location, "a matrix ends early"))?;
             let head = match element.0 {
                 MATRIX => Head::read(&mut Elements { bytes: element.1, big_endian }),
                 PACKED => {
-                    let start = packed(element.1, place).head(HEAD)?;
-                    // The inner element is longer than this start of it, so its tag is stepped over.
+                    let start = packed(element.1, location).head(HEAD)?;
+                    // The inner element is longer than the part read here, so only its tag is skipped.
                     Head::read(&mut Elements { bytes: start.get(8..).unwrap_or(&[]), big_endian })
                 }
                 _ => continue,
             };
-            // Cells, structs and text have no place in a table and are passed over.
+            // Cells, structs and text cannot be rows of a table and are skipped.
             if let Some(head) = head.filter(Head::is_numeric) {
                 file.entries.push(head.entry);
                 file.elements.push(element);
@@ -101,8 +101,8 @@ impl<'a> Mat<'a> {
         Ok(file)
     }
 
-    fn place_of(&self, index: usize) -> String {
-        format!("{}, array {}", self.place, self.entries[index].name)
+    fn location_of(&self, index: usize) -> String {
+        format!("{}, array {}", self.location, self.entries[index].name)
     }
 
     /// The elements of a matrix, unpacked.
@@ -111,35 +111,35 @@ impl<'a> Mat<'a> {
         if kind == MATRIX {
             return Ok(Cow::Borrowed(bytes));
         }
-        let unpacked = packed(bytes, &self.place_of(index)).rest()?;
+        let unpacked = packed(bytes, &self.location_of(index)).rest()?;
         let inner = Elements { bytes: &unpacked, big_endian: self.big_endian }.next();
         match inner {
             Some((MATRIX, inner)) => Ok(Cow::Owned(inner.to_vec())),
-            _ => Err(damaged(&self.place_of(index), "the packed matrix ends early")),
+            _ => Err(damaged(&self.location_of(index), "the packed matrix ends early")),
         }
     }
 
     fn table(&self, index: usize) -> Result<Dataset<'static>> {
-        let place = self.place_of(index);
+        let location = self.location_of(index);
         let body = self.body(index)?;
         let mut parts = Elements { bytes: &body, big_endian: self.big_endian };
-        let head = Head::read(&mut parts).ok_or_else(|| damaged(&place, "the matrix has no header"))?;
+        let head = Head::read(&mut parts).ok_or_else(|| damaged(&location, "the matrix has no header"))?;
         if head.class == CLASS_SPARSE {
-            head.sparse(parts, &place)
+            head.sparse(parts, &location)
         } else {
-            head.full(parts, &place)?.into_dataset(&place)
+            head.full(parts, &location)?.into_dataset(&location)
         }
     }
 
     fn labels(&self, index: usize) -> Result<Labels> {
-        let place = self.place_of(index);
+        let location = self.location_of(index);
         let body = self.body(index)?;
         let mut parts = Elements { bytes: &body, big_endian: self.big_endian };
-        let head = Head::read(&mut parts).ok_or_else(|| damaged(&place, "the matrix has no header"))?;
+        let head = Head::read(&mut parts).ok_or_else(|| damaged(&location, "the matrix has no header"))?;
         if head.class == CLASS_SPARSE {
-            return Err(Error::data(place, "a sparse matrix cannot be labels"));
+            return Err(Error::data(location, "a sparse matrix cannot be labels"));
         }
-        head.full(parts, &place)?.into_labels(&place)
+        head.full(parts, &location)?.into_labels(&location)
     }
 }
 
@@ -159,51 +159,52 @@ impl Head {
         (CLASS_SPARSE..=15).contains(&self.class)
     }
 
-    fn full(&self, mut parts: Elements, place: &str) -> Result<NdArray> {
-        self.refuse_complex(place)?;
+    fn full(&self, mut parts: Elements, location: &str) -> Result<NdArray> {
+        self.refuse_complex(location)?;
         let shape = self.entry.shape.clone();
-        let n = NdArray::count(&shape, place)?;
-        let items = parts.numbers(Some(n), place)?;
-        // MATLAB packs doubles that are small whole numbers into bytes; only a uint8 matrix is bytes.
+        let n = NdArray::count(&shape, location)?;
+        let items = parts.numbers(Some(n), location)?;
+        // MATLAB stores doubles that are small integers as bytes; only a uint8 matrix really holds bytes.
         let items = match items {
             Items::Values(Values::U8(v)) if self.class != CLASS_U8 && self.flags & FLAG_LOGICAL == 0 => {
                 Items::Integers(Integers::U8(v.to_vec()))
             }
             other => other,
         };
-        NdArray::from_fortran(shape, items, place)
+        NdArray::from_fortran(shape, items, location)
     }
 
-    fn sparse(&self, mut parts: Elements, place: &str) -> Result<Dataset<'static>> {
-        self.refuse_complex(place)?;
+    fn sparse(&self, mut parts: Elements, location: &str) -> Result<Dataset<'static>> {
+        self.refuse_complex(location)?;
         let &[n_rows, n_columns] = self.entry.shape.as_slice() else {
             return Err(Error::data(
-                place,
+                location,
                 format!("a table has two axes, this shape is {:?}", self.entry.shape),
             ));
         };
-        sparse::check_columns(n_columns, place)?;
-        let mut indices: Vec<u32> = parts.numbers(None, place)?.into_indices(place)?;
-        let starts: Vec<usize> = parts.numbers(None, place)?.into_indices(place)?;
-        let mut values = parts.numbers(None, place)?.into_f32(place)?;
-        // Room for more entries may be set aside than are used.
+        sparse::check_columns(n_columns, location)?;
+        let mut indices: Vec<u32> = parts.numbers(None, location)?.into_indices(location)?;
+        let starts: Vec<usize> = parts.numbers(None, location)?.into_indices(location)?;
+        let mut values = parts.numbers(None, location)?.into_f32(location)?;
+        // Capacity for more entries may be reserved than is used.
         let used = starts.last().copied().unwrap_or(0);
         indices.truncate(used);
         values.truncate(used);
-        let csr = Parts { starts, indices, values }.transposed(n_rows, n_columns, place)?;
-        Dataset::new(n_rows, n_columns, Values::Csr(csr), place)
+        let csr = SparseParts { starts, indices, values }.transposed(n_rows, n_columns, location)?;
+        Dataset::new(n_rows, n_columns, Values::Csr(csr), location)
     }
 
-    fn refuse_complex(&self, place: &str) -> Result<()> {
+    fn refuse_complex(&self, location: &str) -> Result<()> {
         if self.flags & FLAG_COMPLEX == 0 {
             return Ok(());
         }
-        Err(Error::data(place, "the matrix has complex numbers").with_hint("save its real part or its size"))
+        Err(Error::data(location, "the matrix has complex numbers")
+            .with_hint("save its real part or its magnitude"))
     }
 }
 
 impl<'a> Elements<'a> {
-    /// Type and bytes of the next element; short ones have both in their first word.
+    /// Type and bytes of the next element; short elements have both in their first word.
     fn next(&mut self) -> Option<(u32, &'a [u8])> {
         let tag = self.u32_at(self.bytes, 0)?;
         let (kind, n, at): (u32, usize, usize) = match tag >> 16 {
@@ -212,7 +213,7 @@ impl<'a> Elements<'a> {
         };
         let data = self.bytes.get(at..at.checked_add(n)?)?;
         let end = if kind == PACKED { at + n } else { (at + n).next_multiple_of(8) };
-        // The padding of the last element may be left out.
+        // The padding of the last element may be missing.
         self.bytes = &self.bytes[end.min(self.bytes.len())..];
         Some((kind, data))
     }
@@ -226,9 +227,9 @@ impl<'a> Elements<'a> {
         Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// The numbers of the next element: `n` of them, or as many as there are.
-    fn numbers(&mut self, n: Option<usize>, place: &str) -> Result<Items> {
-        let (kind, bytes) = self.next().ok_or_else(|| damaged(place, "the numbers end early"))?;
+    /// The numbers of the next element: `n` of them, or all.
+    fn numbers(&mut self, n: Option<usize>, location: &str) -> Result<Items> {
+        let (kind, bytes) = self.next().ok_or_else(|| damaged(location, "the numbers end early"))?;
         let (element, size) = match kind {
             1 => (Element::I8, 1),
             2 => (Element::U8, 1),
@@ -240,16 +241,16 @@ impl<'a> Elements<'a> {
             9 => (Element::F64, 8),
             12 => (Element::I64, 8),
             13 => (Element::U64, 8),
-            _ => return Err(damaged(place, &format!("number type {kind} is not known"))),
+            _ => return Err(damaged(location, &format!("number type {kind} is unknown"))),
         };
-        element.read(&mut Source::plain(bytes, place), n.unwrap_or(bytes.len() / size), self.big_endian)
+        element.read(&mut Source::plain(bytes, location), n.unwrap_or(bytes.len() / size), self.big_endian)
     }
 }
 
-fn packed<'a>(bytes: &'a [u8], place: &str) -> Source<'a> {
-    Source::packed(ZlibDecoder::new(bytes), bytes.len() as u64, place)
+fn packed<'a>(bytes: &'a [u8], location: &str) -> Source<'a> {
+    Source::packed(ZlibDecoder::new(bytes), bytes.len() as u64, location)
 }
 
-fn damaged(place: &str, what: &str) -> Error {
-    Error::data(place, what).with_hint("the file is cut short or damaged")
+fn damaged(location: &str, what: &str) -> Error {
+    Error::data(location, what).with_hint("the file is cut short or damaged")
 }

@@ -1,7 +1,7 @@
-//! Read: files to rows and labels, rows to batches, results to files.
+//! Data input and output: files to rows and labels, rows to batches, results to files.
 //!
-//! NumPy's `.npy` and `.npz`, IDX, svmlight and the files of STL-10 and RCV1-v2 are always read; Parquet, images, text
-//! tables and MATLAB files behind the features `parquet`, `images`, `text` and `matlab`, which are on by default.
+//! `.npy`, `.npz`, IDX, svmlight and the files of STL-10 and RCV1-v2 are always supported; Parquet, images, text tables
+//! and MATLAB files need the features `parquet`, `images`, `text` and `matlab`, which are on by default.
 
 #[cfg(not(all(feature = "images", feature = "matlab", feature = "parquet", feature = "text")))]
 mod absent;
@@ -58,4 +58,4 @@ pub use options::{LabelSource, ReadOptions, Table};
 pub(crate) use prepare::require_columns;
 pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
-pub use write::{Assignments, OutputFormat, Rows};
+pub use write::{OutputAssignments, OutputFormat, OutputRows};

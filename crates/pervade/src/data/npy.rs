@@ -1,4 +1,4 @@
-//! NumPy's `.npy`: one array, read in place where the file allows it.
+//! NumPy's `.npy`: one array, mapped if the file allows it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{Error, Result};
 /// The first bytes of every `.npy` file.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Headers are a line of text; a longer one is not a header.
-const LONGEST_HEADER: usize = 1 << 16;
+/// Headers are a line of text; anything longer is not a header.
+const MAX_HEADER_BYTES: usize = 1 << 16;
 
-/// What the header of an array says.
+/// The header of an array.
 #[derive(Debug)]
 pub(super) struct Header {
     kind: Kind,
@@ -27,16 +27,16 @@ pub(super) struct Header {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Number(Element),
-    /// Bytes a word.
+    /// Bytes per string.
     Latin(usize),
-    /// UTF-32 characters a word.
+    /// UTF-32 characters per string.
     Unicode(usize),
 }
 
 /// Reads an array from a stream.
 pub(super) fn read(source: &mut Source) -> Result<NdArray> {
     let header = read_header(source)?;
-    let n = NdArray::count(&header.shape, source.place())?;
+    let n = NdArray::count(&header.shape, source.location())?;
     let items = match header.kind {
         Kind::Number(element) => element.read(source, n, header.big_endian)?,
         Kind::Latin(width) => Items::Text(words(source, n, width, 1, false)?),
@@ -44,20 +44,20 @@ pub(super) fn read(source: &mut Source) -> Result<NdArray> {
     };
     source.finish()?;
     if header.fortran {
-        return NdArray::from_fortran(header.shape, items, source.place());
+        return NdArray::from_fortran(header.shape, items, source.location());
     }
     Ok(NdArray { shape: header.shape, items })
 }
 
-/// The array of a mapped file, in place, where its numbers lie there as memory wants them; else `None`.
-pub(super) fn in_place(file: &Arc<FileMap>, place: &str) -> Result<Option<NdArray>> {
-    let header = read_header(&mut Source::plain(file.bytes(), place))?;
-    let n = NdArray::count(&header.shape, place)?;
+/// The array of a mapped file, in place, if the layout of its numbers in the file suits memory; otherwise `None`.
+pub(super) fn in_place(file: &Arc<FileMap>, location: &str) -> Result<Option<NdArray>> {
+    let header = read_header(&mut Source::plain(file.bytes(), location))?;
+    let n = NdArray::count(&header.shape, location)?;
     if header.fortran || header.big_endian || cfg!(target_endian = "big") || n == 0 {
         return Ok(None);
     }
     let at = header.n_bytes;
-    // A longer file is left to `read`, which says what is wrong with it.
+    // A file that is too long is left to `read`, which reports what is wrong.
     let ends_at =
         |size: usize| n.checked_mul(size).and_then(|b| b.checked_add(at)) == Some(file.bytes().len());
     fn array<T: bytemuck::Pod>(file: &Arc<FileMap>, at: usize, n: usize) -> Option<Array<'static, T>> {
@@ -75,26 +75,27 @@ pub(super) fn in_place(file: &Arc<FileMap>, place: &str) -> Result<Option<NdArra
 
 /// Reads the header and leaves the stream at the first number.
 pub(super) fn read_header(source: &mut Source) -> Result<Header> {
-    let place = source.place().to_string();
+    let location = source.location().to_string();
     let [magic @ .., major, _minor] = source.take::<8>()?;
     if magic != MAGIC {
-        return Err(Error::data(place, "this is not an .npy array: it does not start with `\\x93NUMPY`"));
+        return Err(Error::data(location, "this is not an .npy array: it does not start with `\\x93NUMPY`"));
     }
     let (length, fixed) = match major {
         1 => (u16::from_le_bytes(source.take()?) as usize, 10),
         2 | 3 => (u32::from_le_bytes(source.take()?) as usize, 12),
-        _ => return Err(Error::data(place, format!("version {major} of the .npy format is not known"))),
+        _ => return Err(Error::data(location, format!("version {major} of the .npy format is unknown"))),
     };
-    if length > LONGEST_HEADER {
-        return Err(Error::data(place, format!("the header claims to be {length} bytes long")));
+    if length > MAX_HEADER_BYTES {
+        return Err(Error::data(location, format!("the header claims to be {length} bytes long")));
     }
     let mut text = Vec::new();
     source.append(length, &mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let bad = |what: &str| Error::data(&place, format!("the .npy header `{}` {what}", text.trim()));
+    let bad = |what: &str| Error::data(&location, format!("the .npy header `{}` {what}", text.trim()));
     let descr = field(&text, "descr").ok_or_else(|| bad("has no element type"))?;
     let (kind, big_endian) = element(descr).map_err(|problem| {
-        Error::data(&place, problem).with_hint("save it as numbers: `np.save(file, array.astype('float32'))`")
+        Error::data(&location, problem)
+            .with_hint("save it as numbers: `np.save(file, array.astype('float32'))`")
     })?;
     let fortran = match field(&text, "fortran_order") {
         Some(t) if t.starts_with("True") => true,
@@ -121,7 +122,7 @@ fn shape(text: &str) -> Option<Vec<usize>> {
 fn element(descr: &str) -> std::result::Result<(Kind, bool), String> {
     let quoted = descr.strip_prefix('\'').and_then(|t| t.split_once('\'')).map(|t| t.0);
     let Some(name) = quoted else {
-        return Err("the array has named fields (a structured type), which is no table".into());
+        return Err("the array has named fields (a structured type), which is not a table".into());
     };
     let big_endian = name.starts_with('>');
     let code = name.trim_start_matches(['<', '>', '|', '=']);
@@ -150,10 +151,10 @@ fn element(descr: &str) -> std::result::Result<(Kind, bool), String> {
     Ok((kind, big_endian))
 }
 
-/// Words of a fixed width, filled up with zeros.
+/// Strings of a fixed width, padded with zeros.
 fn words(source: &mut Source, n: usize, width: usize, size: usize, big_endian: bool) -> Result<Vec<String>> {
     let too_long =
-        || Error::data(source.place(), format!("the header claims {n} words of {width} characters"));
+        || Error::data(source.location(), format!("the header claims {n} words of {width} characters"));
     if width == 0 && n > 1 << 20 {
         return Err(too_long());
     }

@@ -1,4 +1,4 @@
-//! NumPy's `.npz`: a zip file of named arrays, and SciPy's sparse matrices kept in one.
+//! NumPy's `.npz`: a zip file of named arrays, and SciPy's sparse matrices in that format.
 
 use std::io::Cursor;
 
@@ -11,25 +11,25 @@ use super::elements::{Items, NdArray};
 use super::labels::Labels;
 use super::npy;
 use super::options::{ReadOptions, Table};
-use super::sparse::{self, Parts};
+use super::sparse::{self, SparseParts};
 use crate::{Error, Result};
 
-/// The arrays that make a SciPy sparse matrix.
+/// The arrays of a SciPy sparse matrix.
 const SPARSE: [&str; 4] = ["data", "indices", "indptr", "shape"];
 
-/// Reads the table and the labels that were asked for; other arrays are not unpacked.
-pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<Table> {
-    let mut file = Npz::open(bytes, place)?;
+/// Reads the table and the requested labels; other arrays are not unpacked.
+pub(super) fn read(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<Table> {
+    let mut file = Npz::open(bytes, location)?;
     let data = if options.array.is_none() && SPARSE.iter().all(|name| file.position(name).is_some()) {
         file.sparse_table()?
     } else {
-        let table = arrays::pick_table(&file.entries, options.array.as_deref(), place)?;
-        let place = file.place_of(table);
-        file.array(table)?.into_dataset(&place)?
+        let table = arrays::pick_table(&file.entries, options.array.as_deref(), location)?;
+        let location = file.location_of(table);
+        file.array(table)?.into_dataset(&location)?
     };
     let labels = match &options.labels {
         Some(wanted) => {
-            let index = arrays::pick_labels(&file.entries, wanted, place)?;
+            let index = arrays::pick_labels(&file.entries, wanted, location)?;
             Some(file.labels(index)?)
         }
         None => None,
@@ -37,35 +37,35 @@ pub(super) fn read(bytes: &[u8], place: &str, options: &ReadOptions) -> Result<T
     Ok(Table::new(data, labels))
 }
 
-/// Whether there is an array of that name.
-pub(super) fn has_array(bytes: &[u8], place: &str, name: &str) -> Result<bool> {
-    Ok(Npz::open(bytes, place)?.position(name).is_some())
+/// Whether there is an array `name`.
+pub(super) fn has_array(bytes: &[u8], location: &str, name: &str) -> Result<bool> {
+    Ok(Npz::open(bytes, location)?.position(name).is_some())
 }
 
-/// Reads a file of labels.
-pub(super) fn read_labels(bytes: &[u8], place: &str) -> Result<Labels> {
-    let mut file = Npz::open(bytes, place)?;
-    let index = arrays::pick_only_labels(&file.entries, place)?;
+/// Reads a label file.
+pub(super) fn read_labels(bytes: &[u8], location: &str) -> Result<Labels> {
+    let mut file = Npz::open(bytes, location)?;
+    let index = arrays::pick_only_labels(&file.entries, location)?;
     file.labels(index)
 }
 
 struct Npz<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     entries: Vec<Entry>,
-    /// Where each entry is in the zip file, which may hold other things too.
+    /// Index of each entry in the zip file, which may hold other files too.
     indices: Vec<usize>,
-    place: String,
+    location: String,
     n_bytes: u64,
 }
 
 impl<'a> Npz<'a> {
-    fn open(bytes: &'a [u8], place: &str) -> Result<Self> {
-        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| broken(place, &e))?;
+    fn open(bytes: &'a [u8], location: &str) -> Result<Self> {
+        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| broken(location, &e))?;
         let mut file = Self {
             zip,
             entries: Vec::new(),
             indices: Vec::new(),
-            place: place.into(),
+            location: location.into(),
             n_bytes: bytes.len() as u64,
         };
         for index in 0..file.zip.len() {
@@ -87,15 +87,15 @@ impl<'a> Npz<'a> {
         self.entries.iter().position(|e| e.name == name)
     }
 
-    fn place_of(&self, entry: usize) -> String {
-        format!("{}, array {}", self.place, self.entries[entry].name)
+    fn location_of(&self, entry: usize) -> String {
+        format!("{}, array {}", self.location, self.entries[entry].name)
     }
 
     fn source(&mut self, index: usize) -> Result<Source<'_>> {
-        let place = format!("{}, array {}", self.place, self.name(index).trim_end_matches(".npy"));
-        let file = self.zip.by_index(index).map_err(|e| broken(&place, &e))?;
+        let location = format!("{}, array {}", self.location, self.name(index).trim_end_matches(".npy"));
+        let file = self.zip.by_index(index).map_err(|e| broken(&location, &e))?;
         let packed = file.compressed_size().min(self.n_bytes);
-        Ok(Source::packed(file, packed, &place))
+        Ok(Source::packed(file, packed, &location))
     }
 
     fn array(&mut self, entry: usize) -> Result<NdArray> {
@@ -103,26 +103,26 @@ impl<'a> Npz<'a> {
     }
 
     fn labels(&mut self, entry: usize) -> Result<Labels> {
-        let place = self.place_of(entry);
-        self.array(entry)?.into_labels(&place)
+        let location = self.location_of(entry);
+        self.array(entry)?.into_labels(&location)
     }
 
     fn named(&mut self, name: &str) -> Result<NdArray> {
         let entry = self
             .position(name)
-            .ok_or_else(|| Error::data(&self.place, format!("the sparse matrix has no array `{name}`")))?;
+            .ok_or_else(|| Error::data(&self.location, format!("the sparse matrix has no array `{name}`")))?;
         self.array(entry)
     }
 
     /// A matrix saved by `scipy.sparse.save_npz`.
     fn sparse_table(&mut self) -> Result<Dataset<'static>> {
-        let place = self.place.clone();
-        let at = |name: &str| format!("{place}, array {name}");
+        let location = self.location.clone();
+        let at = |name: &str| format!("{location}, array {name}");
         let shape: Vec<usize> = self.named("shape")?.items.into_indices(&at("shape"))?;
         let &[n_rows, n_columns] = shape.as_slice() else {
             return Err(Error::data(at("shape"), format!("a table has two axes, this shape is {shape:?}")));
         };
-        sparse::check_columns(n_columns, &place)?;
+        sparse::check_columns(n_columns, &location)?;
         let format = match self.position("format") {
             Some(entry) => match self.array(entry)?.items {
                 Items::Text(words) => words.concat(),
@@ -130,24 +130,24 @@ impl<'a> Npz<'a> {
             },
             None => "csr".into(),
         };
-        let parts = Parts {
+        let parts = SparseParts {
             starts: self.named("indptr")?.items.into_indices(&at("indptr"))?,
             indices: self.named("indices")?.items.into_indices(&at("indices"))?,
             values: self.named("data")?.items.into_f32(&at("data"))?,
         };
         let csr = match format.as_str() {
-            "csr" => parts.into_csr(n_rows, n_columns, &place)?,
-            "csc" => parts.transposed(n_rows, n_columns, &place)?,
+            "csr" => parts.into_csr(n_rows, n_columns, &location)?,
+            "csc" => parts.transposed(n_rows, n_columns, &location)?,
             other => {
-                return Err(Error::data(&place, format!("sparse format `{other}` is not supported"))
+                return Err(Error::data(&location, format!("sparse format `{other}` is not supported"))
                     .with_hint("save it with `scipy.sparse.save_npz(file, matrix.tocsr())`"));
             }
         };
-        Dataset::new(n_rows, n_columns, Values::Csr(csr), place)
+        Dataset::new(n_rows, n_columns, Values::Csr(csr), location)
     }
 }
 
-fn broken(place: &str, error: &zip::result::ZipError) -> Error {
-    Error::data(place, format!("the zip file cannot be read: {error}"))
+fn broken(location: &str, error: &zip::result::ZipError) -> Error {
+    Error::data(location, format!("the zip file cannot be read: {error}"))
         .with_hint("the file is cut short or damaged")
 }

@@ -1,4 +1,4 @@
-//! What to read: which array is the table, and where the labels are.
+//! What to read: which array is the table, and where its labels are.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,30 +7,30 @@ use super::dataset::Dataset;
 use super::labels::Labels;
 use crate::{Error, Hint, Result};
 
-/// Rows, and beside them the labels that were asked for.
+/// Rows, with labels if they were asked for.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Table {
     /// The rows.
     pub data: Dataset<'static>,
-    /// The labels that [`ReadOptions::labels`] named; for scoring only.
+    /// The labels that [`ReadOptions::labels`] selects; only for scoring.
     pub labels: Option<Labels>,
-    /// Where they were found: a bare name may be of an array or of a file.
+    /// Where the labels were found: a bare name can be that of an array or of a file.
     pub labels_from: Option<LabelSource>,
 }
 
 impl Table {
-    /// Rows, and labels that were found beside them.
+    /// Rows with the labels found among them.
     pub fn new(data: Dataset<'static>, labels: Option<Labels>) -> Self {
         Self { data, labels, labels_from: None }
     }
 }
 
-/// Choices of the reader.
+/// Options for reading a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Where the labels are, if any are wanted.
+    /// Where the labels are; none are read by default.
     pub labels: Option<LabelSource>,
     /// Which array of an `.npz` or `.mat` file is the table; by default `x`, `X`, or the only one
     /// that can be a table.
@@ -38,12 +38,12 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Reads labels too, from where `text` says (see [`LabelSource`]).
+    /// Options to read labels too, from the source that `text` describes (see [`LabelSource`]).
     pub fn with_labels(text: &str) -> Result<Self> {
         Ok(Self { labels: Some(text.parse()?), array: None })
     }
 
-    /// The same options after a change.
+    /// Applies a change.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -54,14 +54,14 @@ impl ReadOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LabelSource {
-    /// A file with one label a row.
+    /// A file with one label per row.
     File(PathBuf),
-    /// `column:NAME`: a column of the table itself, which is then no part of the data.
+    /// `column:NAME`: a column of the table itself, which is then not part of the data.
     Column(String),
     /// `column:last`: the last column of the table itself.
     LastColumn,
-    /// Anything else: what the data offer by that name, such as an array of an `.npz` file; a file of that name where
-    /// they offer nothing.
+    /// Anything else: labels that the data offer by that name, such as an array of an `.npz` file; otherwise a file of
+    /// that name.
     Named(String),
 }
 
@@ -92,24 +92,24 @@ impl std::fmt::Display for LabelSource {
     }
 }
 
-/// The error for labels that the data do not offer.
-pub(super) fn not_offered(place: &str, wanted: &LabelSource, offered: &str) -> Error {
-    Error::data(place, format!("there are no labels `{wanted}` here; {offered}")).with_hint(
+/// The error for labels that are not in the data.
+pub(super) fn not_offered(location: &str, wanted: &LabelSource, offered: &str) -> Error {
+    Error::data(location, format!("there are no labels `{wanted}` here; {offered}")).with_hint(
         Hint::new("")
             .setting("labels")
             .text(" takes a file, `column:NAME`, `column:last`, or the name of an array"),
     )
 }
 
-/// The error for a named array where there are no arrays to choose from.
-pub(super) fn no_arrays(place: &str, name: &str, held: &str) -> Error {
-    Error::data(place, format!("there is no array `{name}` here; {held}")).with_hint(
+/// The error for a named array in a file without named arrays.
+pub(super) fn no_arrays(location: &str, name: &str, held: &str) -> Error {
+    Error::data(location, format!("there is no array `{name}` here; {held}")).with_hint(
         Hint::new("leave out ").setting("array").text(", which chooses an array of an .npz or .mat file"),
     )
 }
 
-/// A mistyped path must be reported as a missing file, not as a missing array of that name. Whether there is a file does
-/// not matter: what `y` means must not depend on the folder that one happens to be in.
+/// A mistyped path must be reported as a missing file, not as a missing array. Whether the file exists does not matter:
+/// the meaning of `y` must not depend on the current folder.
 fn looks_like_a_file(text: &str) -> bool {
     const ENDINGS: [&str; 11] =
         ["npy", "npz", "csv", "tsv", "txt", "gz", "parquet", "mat", "dat", "labels", "bin"];
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn label_sources_read_as_typed() {
+    fn label_sources_parse_as_typed() {
         let parse = |text: &str| text.parse::<LabelSource>().unwrap();
         assert_eq!(parse("column:last"), LabelSource::LastColumn);
         assert_eq!(parse("column:kind of wine"), LabelSource::Column("kind of wine".into()));

@@ -11,78 +11,85 @@ use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use super::parquet_claims::{a_page_lies, footer_lies};
+use super::parquet_claims::{has_invalid_footer, has_invalid_page};
 use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Hint, Result};
 
-/// Rows that are decoded at a time.
+/// Rows decoded at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Reads the numeric columns; one column may be labels.
-pub(super) fn read(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Table> {
-    guarded(place, || read_columns(bytes, place, options))
+/// Reads the numeric columns; one column may hold the labels.
+pub(super) fn read(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
+    guarded(location, || read_columns(bytes, location, options))
 }
 
 /// Reads a file of one column as labels.
-pub(super) fn read_labels(bytes: Vec<u8>, place: &str) -> Result<Labels> {
-    guarded(place, || {
-        let (fields, batches) = open(bytes, place)?;
+pub(super) fn read_labels(bytes: Vec<u8>, location: &str) -> Result<Labels> {
+    guarded(location, || {
+        let (fields, batches) = open(bytes, location)?;
         let [only] = fields.as_slice() else {
             return Err(Error::data(
-                place,
+                location,
                 format!("there are {} columns, a file of labels has one", fields.len()),
             ));
         };
         let mut words = Vec::new();
         for batch in batches {
-            let batch = batch.map_err(|e| damaged(place, &e))?;
-            add_words(batch.column(0), only, &mut words, place)?;
+            let batch = batch.map_err(|e| damaged(location, &e))?;
+            add_words(batch.column(0), only, &mut words, location)?;
         }
-        Labels::from_text(&words, place)
+        Labels::from_text(&words, location)
     })
 }
 
-/// The decoder is not ours, and flipped bytes do make it panic (in `arrow-buffer` and in its column
-/// decoder, version 60); to the user that too is a damaged file.
-fn guarded<T>(place: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_panic(work).unwrap_or_else(|| Err(damaged(place, &"the decoder gave up")))
+/// Runs third-party decoding, which flipped bytes do make panic (in `arrow-buffer` and in its column decoder, version
+/// 60); a panic is reported as a damaged file.
+fn guarded<T>(location: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic(work).unwrap_or_else(|| Err(damaged(location, &"the decoder gave up")))
 }
 
-fn damaged(place: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::data(place, format!("the Parquet file cannot be read: {error}"))
+fn damaged(location: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::data(location, format!("the Parquet file cannot be read: {error}"))
         .with_hint("the file is cut short or damaged")
 }
 
-fn open(bytes: Vec<u8>, place: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
-    if footer_lies(&bytes) {
-        return Err(damaged(place, &"its footer is damaged"));
+fn open(bytes: Vec<u8>, location: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
+    if has_invalid_footer(&bytes) {
+        return Err(damaged(location, &"its footer is damaged"));
     }
     let bytes = Bytes::from(bytes);
-    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(place, &e))?;
-    if a_page_lies(&bytes, builder.metadata()) {
-        return Err(damaged(place, &"the header of a page is damaged"));
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(location, &e))?;
+    if has_invalid_page(&bytes, builder.metadata()) {
+        return Err(damaged(location, &"the header of a page is damaged"));
     }
     let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
-    let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(place, &e))?;
+    let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(location, &e))?;
     Ok((fields, batches))
 }
 
-fn read_columns(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Table> {
-    let (fields, batches) = open(bytes, place)?;
-    let label = label_column(&fields, options.labels.as_ref(), place)?;
-    // pandas stores the index of its rows under such a name; it is no part of the table.
+fn read_columns(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
+    let (fields, batches) = open(bytes, location)?;
+    let label = label_column(&fields, options.labels.as_ref(), location)?;
+    // pandas stores its row index under such a name; it is not part of the table.
     let is_data = |&j: &usize| Some(j) != label && !fields[j].name().starts_with("__index_level_");
     let columns: Vec<usize> = (0..fields.len()).filter(is_data).collect();
-    let kind = Kind::of(columns.iter().map(|&j| &fields[j]), place)?;
-    let mut rows =
-        Rows { kind, widths: Vec::new(), bytes: Vec::new(), singles: Vec::new(), doubles: Vec::new(), n: 0 };
+    let kind = Kind::of(columns.iter().map(|&j| &fields[j]), location)?;
+    let mut rows = RowBuffer {
+        kind,
+        widths: Vec::new(),
+        bytes: Vec::new(),
+        singles: Vec::new(),
+        doubles: Vec::new(),
+        n: 0,
+    };
     let mut words = Vec::new();
     for batch in batches {
-        let batch = batch.map_err(|e| damaged(place, &e))?;
-        rows.add(&batch, &columns, place)?;
+        let batch = batch.map_err(|e| damaged(location, &e))?;
+        rows.add(&batch, &columns, location)?;
         if let Some(j) = label {
-            add_words(batch.column(j), &fields[j], &mut words, place)?;
+            add_words(batch.column(j), &fields[j], &mut words, location)?;
         }
     }
     let mut names = Vec::new();
@@ -95,12 +102,12 @@ fn read_columns(bytes: Vec<u8>, place: &str, options: &ReadOptions) -> Result<Ta
         }
     }
     let (n_rows, n_columns) = (rows.n, names.len());
-    let data = Dataset::named(n_rows, n_columns, rows.into_values(place)?, place.into(), Some(names))?;
-    let labels = label.map(|_| Labels::from_text(&words, place)).transpose()?;
+    let data = Dataset::named(n_rows, n_columns, rows.into_values(location)?, location.into(), Some(names))?;
+    let labels = label.map(|_| Labels::from_text(&words, location)).transpose()?;
     Ok(Table::new(data, labels))
 }
 
-fn label_column(fields: &[Field], wanted: Option<&LabelSource>, place: &str) -> Result<Option<usize>> {
+fn label_column(fields: &[Field], wanted: Option<&LabelSource>, location: &str) -> Result<Option<usize>> {
     let found = match wanted {
         None => return Ok(None),
         Some(LabelSource::LastColumn) => fields.len().checked_sub(1),
@@ -109,23 +116,23 @@ fn label_column(fields: &[Field], wanted: Option<&LabelSource>, place: &str) -> 
     };
     let names = || fields.iter().take(20).map(|f| format!("`{}`", f.name())).collect::<Vec<_>>().join(", ");
     match (found, wanted) {
-        (None, Some(wanted)) => Err(not_offered(place, wanted, &format!("the columns are {}", names()))),
+        (None, Some(wanted)) => Err(not_offered(location, wanted, &format!("the columns are {}", names()))),
         (found, _) => Ok(found),
     }
 }
 
-/// The type that holds every column.
+/// The type that can hold every column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Bytes,
     Singles,
-    /// Whole numbers that may or may not fit single precision: seen when all are there.
+    /// Integers that may or may not fit single precision: decided once all are read.
     Whole,
     Doubles,
 }
 
 impl Kind {
-    fn of<'a>(fields: impl Iterator<Item = &'a Field>, place: &str) -> Result<Self> {
+    fn of<'a>(fields: impl Iterator<Item = &'a Field>, location: &str) -> Result<Self> {
         let mut kind = Kind::Bytes;
         for field in fields {
             let element = list_element(field.data_type()).unwrap_or(field.data_type());
@@ -142,7 +149,7 @@ impl Kind {
                     let problem = format!("column `{}` holds {other}, not numbers", field.name());
                     let hint =
                         Hint::new("leave it out, or name it with ").setting_to("labels", "column:NAME");
-                    return Err(Error::data(place, problem).with_hint(hint.text(" if it is the label")));
+                    return Err(Error::data(location, problem).with_hint(hint.text(" if it is the label")));
                 }
             });
         }
@@ -159,8 +166,8 @@ fn list_element(kind: &DataType) -> Option<&DataType> {
     }
 }
 
-/// The rows read so far, in the one vector that `kind` says.
-struct Rows {
+/// The rows read so far, in the one vector that `kind` selects.
+struct RowBuffer {
     kind: Kind,
     /// Width of each column, and whether it is a list.
     widths: Vec<(usize, bool)>,
@@ -170,44 +177,51 @@ struct Rows {
     n: usize,
 }
 
-impl Rows {
-    fn add(&mut self, batch: &RecordBatch, columns: &[usize], place: &str) -> Result<()> {
+impl RowBuffer {
+    fn add(&mut self, batch: &RecordBatch, columns: &[usize], location: &str) -> Result<()> {
         let n = batch.num_rows();
         let mut flat = Vec::with_capacity(columns.len());
         for (at, &j) in columns.iter().enumerate() {
             let name = batch.schema().field(j).name().clone();
-            let (values, width, is_list) = flatten(batch.column(j), self.n, &name, place)?;
+            let (values, width, is_list) = flatten(batch.column(j), self.n, &name, location)?;
             match self.widths.get(at) {
                 None => self.widths.push((width, is_list)),
                 Some(&(first, _)) if first != width && n > 0 => {
-                    return Err(uneven(place, self.n, &name, width, first));
+                    return Err(uneven(location, self.n, &name, width, first));
                 }
                 Some(_) => {}
             }
             flat.push((values, width));
         }
         match self.kind {
-            Kind::Bytes => spread::<UInt8Type>(&flat, n, &DataType::UInt8, &mut self.bytes, place)?,
-            Kind::Singles => spread::<Float32Type>(&flat, n, &DataType::Float32, &mut self.singles, place)?,
-            _ => spread::<Float64Type>(&flat, n, &DataType::Float64, &mut self.doubles, place)?,
+            Kind::Bytes => interleave::<UInt8Type>(&flat, n, &DataType::UInt8, &mut self.bytes, location)?,
+            Kind::Singles => {
+                interleave::<Float32Type>(&flat, n, &DataType::Float32, &mut self.singles, location)?;
+            }
+            _ => interleave::<Float64Type>(&flat, n, &DataType::Float64, &mut self.doubles, location)?,
         }
         self.n += n;
         Ok(())
     }
 
-    fn into_values(self, place: &str) -> Result<Values<'static>> {
+    fn into_values(self, location: &str) -> Result<Values<'static>> {
         match self.kind {
             Kind::Bytes => Ok(Values::U8(self.bytes.into())),
             Kind::Singles => Ok(Values::F32(self.singles.into())),
-            Kind::Whole => whole_numbers(self.doubles, place),
+            Kind::Whole => whole_numbers(self.doubles, location),
             Kind::Doubles => Ok(Values::F64(self.doubles.into())),
         }
     }
 }
 
-/// The numbers of a column without nulls, how many a row has, and whether they were lists.
-fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Result<(ArrayRef, usize, bool)> {
-    refuse_nulls(column, first_row, name, place)?;
+/// The numbers of a column without nulls, how many each row has, and whether they are lists.
+fn flatten(
+    column: &ArrayRef,
+    first_row: usize,
+    name: &str,
+    location: &str,
+) -> Result<(ArrayRef, usize, bool)> {
+    refuse_nulls(column, first_row, name, location)?;
     let n = column.len();
     let values = match column.data_type() {
         DataType::FixedSizeList(..) => {
@@ -215,8 +229,8 @@ fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Resu
             let width = list.value_length() as usize;
             list.values().slice(list.value_offset_at(0), n * width)
         }
-        DataType::List(_) => lists(column.as_list::<i32>(), first_row, name, place)?,
-        DataType::LargeList(_) => lists(column.as_list::<i64>(), first_row, name, place)?,
+        DataType::List(_) => lists(column.as_list::<i32>(), first_row, name, location)?,
+        DataType::LargeList(_) => lists(column.as_list::<i64>(), first_row, name, location)?,
         _ => return Ok((column.clone(), 1, false)),
     };
     let width = values.len().checked_div(n).unwrap_or(0);
@@ -224,7 +238,7 @@ fn flatten(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Resu
         None => Ok((values, width, true)),
         Some(i) => {
             let value = format!("value {} of column `{name}`", i % width + 1);
-            Err(null(place, first_row + i / width, &value))
+            Err(null(location, first_row + i / width, &value))
         }
     }
 }
@@ -233,26 +247,29 @@ fn lists<O: arrow::array::OffsetSizeTrait>(
     list: &arrow::array::GenericListArray<O>,
     first_row: usize,
     name: &str,
-    place: &str,
+    location: &str,
 ) -> Result<ArrayRef> {
     let offsets = list.value_offsets();
     let lengths: Vec<usize> = offsets.windows(2).map(|p| (p[1] - p[0]).as_usize()).collect();
     if let Some(row) = lengths.iter().position(|&l| l != lengths[0]) {
-        return Err(uneven(place, first_row + row, name, lengths[row], lengths[0]));
+        return Err(uneven(location, first_row + row, name, lengths[row], lengths[0]));
     }
     let start = offsets.first().map_or(0, |o| o.as_usize());
     Ok(list.values().slice(start, lengths.iter().sum()))
 }
 
-fn uneven(place: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
+fn uneven(location: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
     let row = row + 1;
-    Error::data(place, format!("row {row}, column `{name}` is a list of {width}, the first one has {first}"))
+    Error::data(
+        location,
+        format!("row {row}, column `{name}` is a list of {width}, the first one has {first}"),
+    )
 }
 
-fn refuse_nulls(column: &ArrayRef, first_row: usize, name: &str, place: &str) -> Result<()> {
+fn refuse_nulls(column: &ArrayRef, first_row: usize, name: &str, location: &str) -> Result<()> {
     match first_null(column) {
         None => Ok(()),
-        Some(row) => Err(null(place, first_row + row, &format!("column `{name}`"))),
+        Some(row) => Err(null(location, first_row + row, &format!("column `{name}`"))),
     }
 }
 
@@ -260,31 +277,31 @@ fn first_null(column: &ArrayRef) -> Option<usize> {
     (0..column.len()).find(|&i| column.null_count() > 0 && column.is_null(i))
 }
 
-fn null(place: &str, row: usize, what: &str) -> Error {
-    Error::data(place, format!("row {}, {what} is null", row + 1))
+fn null(location: &str, row: usize, what: &str) -> Error {
+    Error::data(location, format!("row {}, {what} is null", row + 1))
         .with_hint("fill in or remove such rows first")
 }
 
-/// Writes columns side by side behind the rows in `out`.
-fn spread<P: ArrowPrimitiveType>(
+/// Interleaves columns and appends them to the rows in `out`.
+fn interleave<P: ArrowPrimitiveType>(
     columns: &[(ArrayRef, usize)],
     n: usize,
     kind: &DataType,
     out: &mut Vec<P::Native>,
-    place: &str,
+    location: &str,
 ) -> Result<()> {
     let total: usize = columns.iter().map(|(_, width)| width).sum();
     let start = out.len();
     grow(
         out,
         n.saturating_mul(total),
-        &format_args!("the table in `{place}`"),
+        &format_args!("the table in `{location}`"),
         "give fewer rows or columns",
     )?;
     out.resize(start + n * total, P::Native::default());
     let mut first = 0;
     for (column, width) in columns {
-        let numbers = cast(column, kind).map_err(|e| damaged(place, &e))?;
+        let numbers = cast(column, kind).map_err(|e| damaged(location, &e))?;
         for (i, row) in numbers.as_primitive::<P>().values().chunks_exact((*width).max(1)).enumerate() {
             let at = start + i * total + first;
             out[at..at + width].copy_from_slice(&row[..*width]);
@@ -294,10 +311,10 @@ fn spread<P: ArrowPrimitiveType>(
     Ok(())
 }
 
-fn add_words(column: &ArrayRef, field: &Field, words: &mut Vec<String>, place: &str) -> Result<()> {
-    refuse_nulls(column, words.len(), field.name(), place)?;
+fn add_words(column: &ArrayRef, field: &Field, words: &mut Vec<String>, location: &str) -> Result<()> {
+    refuse_nulls(column, words.len(), field.name(), location)?;
     let text = cast(column, &DataType::Utf8)
-        .map_err(|e| Error::data(place, format!("column `{}` cannot be labels: {e}", field.name())))?;
+        .map_err(|e| Error::data(location, format!("column `{}` cannot be labels: {e}", field.name())))?;
     words.extend(text.as_string::<i32>().iter().map(|word| word.unwrap_or("").to_string()));
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! A look at what a Parquet file claims of itself before its decoder sees it. Footer and page headers are written in
-//! Thrift's compact protocol. The decoder believes the counts in them: a damaged kilobyte keeps it busy for seconds, or
-//! makes it ask for gigabytes.
+//! Checks what a Parquet file claims about itself before its decoder sees it. Footer and page headers use Thrift's
+//! compact protocol, and the decoder trusts their counts: a damaged kilobyte keeps it busy for seconds, or makes it
+//! allocate gigabytes.
 
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::parquet_shapes::{FILE, PAGE, Shape};
 
-/// Bytes at the end of the file: the length of the footer, and `PAR1`.
+/// Bytes at the end of the file: the length of the footer and `PAR1`.
 const TAIL: usize = 8;
-/// Structs inside structs; Parquet's own reach a handful.
-const MOST_DEPTH: usize = 64;
-/// Writers make pages of a megabyte. A page that claims more than this many bytes must also have a share of them in the
-/// file: one in [`MOST_COMPRESSION`].
+/// Maximum nesting of structs; Parquet's own nest only a few levels.
+const MAX_DEPTH: usize = 64;
+/// Writers make pages of a megabyte. A page that claims more than this many bytes must have at least one byte in the
+/// file for every [`MAX_COMPRESSION`] of them.
 const LARGE_PAGE: u64 = 64 << 20;
-const MOST_COMPRESSION: u64 = 1 << 11;
+const MAX_COMPRESSION: u64 = 1 << 11;
 
-/// Whether the footer has fields of other kinds than a footer has, or a list that claims more elements than there are
-/// bytes left for them. What is damaged in another way is for the decoder to say.
-pub(super) fn footer_lies(file: &[u8]) -> bool {
+/// Whether the footer has fields of the wrong type, or a list that claims more elements than there are bytes left.
+/// Other damage is left to the decoder.
+pub(super) fn has_invalid_footer(file: &[u8]) -> bool {
     let footer = || -> Option<&[u8]> {
         let end = file.len().checked_sub(TAIL)?;
         let length = u32::from_le_bytes(file.get(end..end + 4)?.try_into().ok()?) as usize;
@@ -28,13 +28,14 @@ pub(super) fn footer_lies(file: &[u8]) -> bool {
 }
 
 /// Whether a page claims to hold more than it can.
-pub(super) fn a_page_lies(file: &[u8], metadata: &ParquetMetaData) -> bool {
+pub(super) fn has_invalid_page(file: &[u8], metadata: &ParquetMetaData) -> bool {
     metadata.row_groups().iter().flat_map(|group| group.columns()).any(|column| {
-        pages(file, column).is_some_and(|left| Walk { left }.a_page_lies(least_width(column.column_type())))
+        pages(file, column)
+            .is_some_and(|left| Walk { left }.has_invalid_page(min_width(column.column_type())))
     })
 }
 
-/// The bytes of a column's pages in a group of rows.
+/// The bytes of a column's pages in a row group.
 fn pages<'f>(file: &'f [u8], column: &ColumnChunkMetaData) -> Option<&'f [u8]> {
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let start = usize::try_from(start).ok()?;
@@ -42,8 +43,8 @@ fn pages<'f>(file: &'f [u8], column: &ColumnChunkMetaData) -> Option<&'f [u8]> {
     file.get(start..start.checked_add(length)?.min(file.len()))
 }
 
-/// Bytes that a value of a dictionary takes at the least.
-fn least_width(kind: Type) -> u64 {
+/// Minimum size in bytes of a dictionary value.
+fn min_width(kind: Type) -> u64 {
     match kind {
         Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY => 1,
         Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
@@ -52,7 +53,7 @@ fn least_width(kind: Type) -> u64 {
     }
 }
 
-/// What a page's header says: its bytes in memory and in the file, and the values of a dictionary.
+/// The header of a page: its bytes in memory and in the file, and the number of dictionary values.
 #[derive(Default)]
 struct Page {
     uncompressed: u64,
@@ -60,21 +61,21 @@ struct Page {
     n_dictionary: u64,
 }
 
-/// Why a walk ended early.
+/// Why a walk stopped early.
 #[derive(Debug, PartialEq)]
 enum Stop {
-    /// More is claimed than can be there, or something is written as no writer does: the decoder might read it otherwise.
+    /// More is claimed than can be there, or the encoding is one that no writer uses and the decoder might misread.
     Lie,
     /// There are no bytes left.
     End,
 }
 
-/// The bytes that are left of a footer or of pages.
+/// The remaining bytes of a footer or of pages.
 struct Walk<'b> {
     left: &'b [u8],
 }
 
-/// Called with the numbers of the fields that lead to a count, and the count.
+/// Called with a count and the numbers of the fields that lead to it.
 type Visit<'v> = &'v mut dyn FnMut([u64; 2], u64);
 
 impl Walk<'_> {
@@ -101,7 +102,7 @@ impl Walk<'_> {
         Err(Stop::Lie)
     }
 
-    /// The fields of a struct, up to its end; `visit` is called with every 32-bit number of it and of its structs.
+    /// Walks the fields of a struct up to its end; calls `visit` for each 32-bit number in it and in nested structs.
     fn fields(&mut self, shapes: &[(u64, Shape)], visit: Visit<'_>, depth: usize) -> Result<(), Stop> {
         let mut last = 0;
         loop {
@@ -110,12 +111,12 @@ impl Walk<'_> {
                 return Ok(());
             }
             let (step, kind) = (u64::from(head >> 4), head & 0x0f);
-            // A number that does not follow the one before closely comes by itself, in zigzag.
+            // A field number too far from the previous one is stored separately, in zigzag encoding.
             last = if step == 0 { self.varint()? / 2 } else { last + step };
             match shapes.iter().find(|(number, _)| *number == last) {
                 Some((_, shape)) if shape.is_kind(kind) => self.field(last, *shape, visit, depth)?,
                 Some(_) => return Err(Stop::Lie),
-                // Fields that newer writers may add are skipped by their kind.
+                // Fields added by newer writers are skipped according to their type.
                 None if matches!(kind, 1 | 2) => {}
                 None => self.unknown(kind, depth)?,
             }
@@ -124,15 +125,15 @@ impl Walk<'_> {
 
     fn field(&mut self, number: u64, shape: Shape, visit: Visit<'_>, depth: usize) -> Result<(), Stop> {
         match shape {
-            Shape::Bool => Ok(()), // in the head itself
+            Shape::Bool => Ok(()), // in the field header itself
             Shape::I8 => self.skip(1),
             Shape::I32 => {
                 let zigzag = self.varint()?;
-                // The decoder would take the lower 32 bits of a larger one.
+                // The decoder would truncate a larger number to 32 bits.
                 if zigzag > u64::from(u32::MAX) {
                     return Err(Stop::Lie);
                 }
-                // A negative count is for the decoder to refuse.
+                // Negative counts are left to the decoder.
                 visit([number, 0], if zigzag % 2 == 0 { zigzag / 2 } else { 0 });
                 Ok(())
             }
@@ -149,7 +150,7 @@ impl Walk<'_> {
         }
     }
 
-    /// How many elements a list has, each of which takes a byte or more, and their kind.
+    /// The length of a list, whose elements take at least one byte each, and their type.
     fn list_head(&mut self) -> Result<(u64, u8), Stop> {
         let head = self.byte()?;
         let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
@@ -164,16 +165,16 @@ impl Walk<'_> {
         (0..count).try_for_each(|_| self.field(0, element, &mut |_, _| {}, depth + 1))
     }
 
-    /// A value of a field that is not known here. Lists of truth values take no bytes for the decoder, however many it is
-    /// told of; sets and maps are not used by Parquet.
+    /// Skips a value of an unknown field. Lists of booleans take no bytes for the decoder, whatever their length;
+    /// Parquet does not use sets and maps.
     fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Stop> {
         let shape = match kind {
             3 => Shape::I8,
             4..=6 => Shape::I64,
             7 => Shape::Double,
             8 => Shape::Binary,
-            12 if depth < MOST_DEPTH => Shape::Struct(&[]),
-            9 if depth < MOST_DEPTH => {
+            12 if depth < MAX_DEPTH => Shape::Struct(&[]),
+            9 if depth < MAX_DEPTH => {
                 let (count, kind) = self.list_head()?;
                 if count > 0 && matches!(kind, 1 | 2) {
                     return Err(Stop::Lie);
@@ -185,8 +186,8 @@ impl Walk<'_> {
         self.field(0, shape, &mut |_, _| {}, depth)
     }
 
-    /// Page after page, of which only the headers are read.
-    fn a_page_lies(&mut self, least_width: u64) -> bool {
+    /// Walks the pages, of which only the headers are read.
+    fn has_invalid_page(&mut self, min_width: u64) -> bool {
         loop {
             let mut page = Page::default();
             let read = self.fields(
@@ -202,8 +203,8 @@ impl Walk<'_> {
             if let Err(stop) = read {
                 return stop == Stop::Lie;
             }
-            let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MOST_COMPRESSION));
-            if large || page.n_dictionary.saturating_mul(least_width) > page.uncompressed {
+            let large = page.uncompressed > LARGE_PAGE.max(page.compressed.saturating_mul(MAX_COMPRESSION));
+            if large || page.n_dictionary.saturating_mul(min_width) > page.uncompressed {
                 return true;
             }
             if self.skip(usize::try_from(page.compressed).unwrap_or(usize::MAX)).is_err() {
@@ -224,25 +225,25 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_room_for_its_elements_is_a_lie() {
+    fn a_list_longer_than_the_bytes_left_is_rejected() {
         // Field 1: a number; field 2: a list of one empty struct; the end.
-        assert!(!footer_lies(&file(&[0x15, 2, 0x19, 0x1c, 0, 0])));
-        // Field 1 is a struct; the same list claims 2^31 - 1 elements; it is one of numbers.
-        assert!(footer_lies(&file(&[0x1c, 0, 0x19, 0x1c, 0, 0])));
-        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0])));
-        assert!(footer_lies(&file(&[0x15, 2, 0x19, 0x15, 2, 0])));
-        // Field 15, which nobody knows: a struct with a list of numbers; of truth values; a map.
-        assert!(!footer_lies(&file(&[0xfc, 0x19, 0x25, 2, 4, 0, 0])));
-        assert!(footer_lies(&file(&[0xfc, 0x19, 0x22, 0, 0])));
-        assert!(footer_lies(&file(&[0xfc, 0x1b, 1, 0x55, 2, 2, 0, 0])));
+        assert!(!has_invalid_footer(&file(&[0x15, 2, 0x19, 0x1c, 0, 0])));
+        // Field 1 is a struct; the same list claims 2^31 - 1 elements; the list has numbers.
+        assert!(has_invalid_footer(&file(&[0x1c, 0, 0x19, 0x1c, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0x15, 2, 0x19, 0x15, 2, 0])));
+        // Field 15, which is unknown: a struct with a list of numbers; of booleans; a map.
+        assert!(!has_invalid_footer(&file(&[0xfc, 0x19, 0x25, 2, 4, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0xfc, 0x19, 0x22, 0, 0])));
+        assert!(has_invalid_footer(&file(&[0xfc, 0x1b, 1, 0x55, 2, 2, 0, 0])));
         for cut in [&[][..], &[0x15], &[0x15, 2, 0x19, 0x1c, 0x15]] {
-            assert!(!footer_lies(&file(cut)));
+            assert!(!has_invalid_footer(&file(cut)));
         }
-        assert!(!footer_lies(b"PAR1") && !footer_lies(&[0xff; 9]));
+        assert!(!has_invalid_footer(b"PAR1") && !has_invalid_footer(&[0xff; 9]));
     }
 
     #[test]
-    fn sound_files_are_not_lying() {
+    fn valid_files_are_accepted() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/readers");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "parquet")).collect();
@@ -251,7 +252,11 @@ mod tests {
             let bytes = std::fs::read(&path).unwrap();
             let metadata =
                 ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(bytes.clone())).unwrap();
-            assert!(!footer_lies(&bytes) && !a_page_lies(&bytes, &metadata), "{}", path.display());
+            assert!(
+                !has_invalid_footer(&bytes) && !has_invalid_page(&bytes, &metadata),
+                "{}",
+                path.display()
+            );
         }
     }
 
@@ -274,22 +279,22 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_without_room_for_its_values_is_a_lie() {
-        let lies = |pages: &[u8], width| Walk { left: pages }.a_page_lies(width);
-        assert!(!lies(&dictionary(800, 800, 100), 8));
-        assert!(lies(&dictionary(800, 800, 101), 8));
-        assert!(lies(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
-        assert!(!lies(&dictionary(60 << 20, 500, 100), 8));
+    fn a_dictionary_larger_than_its_page_is_rejected() {
+        let is_invalid = |pages: &[u8], width| Walk { left: pages }.has_invalid_page(width);
+        assert!(!is_invalid(&dictionary(800, 800, 100), 8));
+        assert!(is_invalid(&dictionary(800, 800, 101), 8));
+        assert!(is_invalid(&dictionary(1 << 30, 500, 100), 8), "a gigabyte from 500 bytes");
+        assert!(!is_invalid(&dictionary(60 << 20, 500, 100), 8));
         let second = [dictionary(80, 80, 10), dictionary(80, 80, 11)].concat();
-        assert!(lies(&second, 8) && !lies(&second, 4));
-        // -0x8800_0000, of which the lower 32 bits are positive; a number of eleven bytes; a list.
+        assert!(is_invalid(&second, 8) && !is_invalid(&second, 4));
+        // -0x8800_0000, whose lower 32 bits are positive; a number of eleven bytes; a list.
         let count =
             |bytes: &[u8]| [&[0x15, 4, 0x15, 0x40, 0x15, 0x40, 0x4c, 0x15], bytes, &[0x15, 0, 0, 0]].concat();
-        assert!(lies(&count(&[0xff, 0xff, 0xff, 0xff, 0x10]), 4));
-        assert!(lies(&count(&[&[0x8c; 10][..], &[6]].concat()), 4) && !lies(&count(&[8]), 4));
-        assert!(lies(&[0x15, 4, 0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0], 4));
+        assert!(is_invalid(&count(&[0xff, 0xff, 0xff, 0xff, 0x10]), 4));
+        assert!(is_invalid(&count(&[&[0x8c; 10][..], &[6]].concat()), 4) && !is_invalid(&count(&[8]), 4));
+        assert!(is_invalid(&[0x15, 4, 0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0], 4));
         for cut in [&[][..], &[0x15], &[0x15, 0xff, 0xff], &[0x15, 4, 0x15, 2, 0x15, 2, 0x2c, 0x15]] {
-            assert!(!lies(cut, 8));
+            assert!(!is_invalid(cut, 8));
         }
     }
 }

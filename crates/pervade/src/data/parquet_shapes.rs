@@ -1,10 +1,9 @@
-//! The structs of a Parquet file's footer and page headers: the kind of every field, as parquet.thrift defines them. The
-//! decoder goes by a field's number and does not look at its kind, so that one wrong bit sets it to reading something
-//! else.
+//! The structs of a Parquet file's footer and page headers: the type of every field, as in parquet.thrift. The decoder
+//! goes by field number without checking the type, so that one flipped bit can make it misread the rest.
 
 use Shape::{Binary, Bool, Double, I8, I16, I32, I64, List, Struct};
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     Bool,
@@ -19,7 +18,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Whether Thrift's kind is that of this shape.
+    /// Whether a Thrift type id is that of this shape.
     pub(super) fn is_kind(self, kind: u8) -> bool {
         match self {
             Bool => matches!(kind, 1 | 2),

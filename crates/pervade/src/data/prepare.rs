@@ -1,7 +1,7 @@
-//! Prepare: the one change of scale between the data and the network, stored in the model.
+//! Preparation: the scaling between the data and the network, stored in the model.
 //!
-//! Every way of preparing is the same formula, `x' = (x * row_factor - shift_j) * scale_j`, so that
-//! new rows, sparse rows and other devices need one implementation.
+//! Every kind of preparation is the same formula, `x' = (x * row_factor - shift_j) * scale_j`, so that new rows, sparse
+//! rows and other devices need only one implementation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,29 +14,29 @@ use crate::compute::Scaling;
 use crate::memory::{Need, product, require};
 use crate::{Error, Hint, Result};
 
-/// How to bring the data to a scale that suits the network.
+/// How to scale the data for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PrepareKind {
-    /// Use the numbers as they are.
+    /// Use the numbers unchanged.
     None,
-    /// Bring the whole table to `[0, 1]` by one shift and one scale; bytes that are grey levels are divided by 255.
+    /// Scale the whole table to `[0, 1]` with one shift and one scale; bytes that are grey levels are divided by 255.
     #[serde(rename = "unit")]
     UnitRange,
-    /// Give every column mean 0 and standard deviation 1; sparse rows are scaled but not shifted,
-    /// because a shift would fill in every absent entry.
+    /// Scale every column to mean 0 and standard deviation 1; sparse rows are scaled but not shifted, because a shift
+    /// would fill in every absent entry.
     Standardise,
-    /// Scale each row to length `sqrt(D)`, so that its mean square entry is 1.
+    /// Scale each row to length `sqrt(D)`, so that its mean square is 1.
     RowNorm,
 }
 
 impl PrepareKind {
-    /// All kinds, in the order help texts list them.
+    /// All kinds, in the order of the help text.
     pub const ALL: [PrepareKind; 4] =
         [PrepareKind::None, PrepareKind::UnitRange, PrepareKind::Standardise, PrepareKind::RowNorm];
 
-    /// The name as the user types it.
+    /// The name that users type.
     pub fn name(self) -> &'static str {
         match self {
             PrepareKind::None => "none",
@@ -63,9 +63,9 @@ impl FromStr for PrepareKind {
     }
 }
 
-/// What was done to the data: `x' = (x * row_factor - shift_j) * scale_j`.
+/// A fitted scaling of the data: `x' = (x * row_factor - shift_j) * scale_j`.
 ///
-/// `row_factor` is `row_norm / ||x||` where rows are normalised (rows of zeros stay zero), else 1.
+/// `row_factor` is `row_norm / ||x||` if rows are normalised (rows of zeros stay zero), otherwise 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Preparation {
@@ -76,7 +76,7 @@ pub struct Preparation {
     scale: Vec<f32>,
 }
 
-/// A preparation as a file claims it, before its lengths are checked.
+/// A preparation as stored in a file, before its lengths are checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -115,7 +115,7 @@ impl TryFrom<Unchecked> for Preparation {
 }
 
 impl Preparation {
-    /// Finds shift and scale on `data`.
+    /// Computes shift and scale from `data`.
     pub fn fit(kind: PrepareKind, data: &Dataset) -> Result<Self> {
         let n_columns = data.n_columns();
         require_columns(data)?;
@@ -128,32 +128,32 @@ impl Preparation {
         Ok(Self { kind, n_columns, row_norm, shift, scale })
     }
 
-    /// The kind that was asked for.
+    /// The kind of preparation.
     pub fn kind(&self) -> PrepareKind {
         self.kind
     }
 
-    /// Columns of the table it was found on, D.
+    /// Number of columns, D.
     pub fn n_columns(&self) -> usize {
         self.n_columns
     }
 
-    /// The length every row is scaled to, where rows are normalised.
+    /// The length that every row is scaled to, if rows are normalised.
     pub fn row_norm(&self) -> Option<f32> {
         self.row_norm
     }
 
-    /// What is subtracted: empty, or one number a column.
+    /// The shift: empty, or one number per column.
     pub fn shift(&self) -> &[f32] {
         &self.shift
     }
 
-    /// What is multiplied with afterwards: one number, or one a column.
+    /// The scale, applied after the shift: one number, or one per column.
     pub fn scale(&self) -> &[f32] {
         &self.scale
     }
 
-    /// Refuses a table with another number of columns than this was found on.
+    /// Returns an error unless `data` has as many columns as this preparation.
     pub fn check_columns(&self, data: &Dataset) -> Result<()> {
         if data.n_columns() == self.n_columns {
             return Ok(());
@@ -165,31 +165,31 @@ impl Preparation {
         .with_hint("give a table with the same columns in the same order as in `fit`"))
     }
 
-    /// Writes row `i` of `data`, prepared, into `out` of length D.
+    /// Writes the prepared row `i` of `data` into `out`, of length D.
     #[inline]
     pub fn prepared_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
         data.row_into(i, out);
         self.scaling().apply(out);
     }
 
-    /// The formula as a device applies it.
+    /// The formula in the form that a device applies.
     pub(super) fn scaling(&self) -> Scaling<'_> {
         Scaling { row_norm: self.row_norm, shift: &self.shift, scale: &self.scale }
     }
 
-    /// Brings a prepared row (such as a generated one) back to the units of the data.
+    /// Converts a prepared row (such as a generated one) back to the units of the data.
     ///
-    /// A row norm is lost on the way in and cannot be undone.
+    /// The original norm of a row is lost in preparation and cannot be restored.
     pub fn undo(&self, row: &mut [f32]) {
         for (j, x) in row.iter_mut().enumerate() {
             let scale = if self.scale.len() == 1 { self.scale[0] } else { self.scale[j] };
             let shift = self.shift.get(j).copied().unwrap_or(0.0);
-            // A constant column has scale 0 and comes back as its constant.
+            // A constant column has scale 0 and is restored as its constant.
             *x = if scale == 0.0 { shift } else { *x / scale + shift };
         }
     }
 
-    /// Smallest and largest value of `data` once prepared.
+    /// Smallest and largest value of `data` after preparation.
     pub fn prepared_range(&self, data: &Dataset) -> (f32, f32) {
         let merge = |a: (f32, f32), b: (f32, f32)| (a.0.min(b.0), a.1.max(b.1));
         let nothing = (f32::INFINITY, f32::NEG_INFINITY);
@@ -217,26 +217,26 @@ impl Preparation {
     }
 }
 
-/// Bytes that looking at a table takes for each of its columns: sums, squares and counts in double precision, a row,
-/// a shift and a scale.
+/// Bytes per column to compute the statistics of a table: sums, squares and counts in double precision, a row, a shift
+/// and a scale.
 const COLUMN_BYTES: usize = 4 * size_of::<f64>() + 3 * size_of::<f32>();
 
-/// Refuses a table with more columns than the memory holds statistics of; sparse files may claim any number.
+/// Returns an error if the memory cannot hold the statistics of all columns; sparse files may claim any number.
 pub(crate) fn require_columns(data: &Dataset) -> Result<()> {
     let need = Need::of("", product(&[data.n_columns(), COLUMN_BYTES]));
     let what = format!("preparing the {} columns of `{}`", data.n_columns(), data.source());
     require(&what, &need, "give a table with fewer columns")
 }
 
-/// Bytes above this are grey levels; below, they are counts or marks like other whole numbers.
-const LEAST_GREY_LEVELS: f64 = 127.0;
+/// A byte table whose maximum exceeds this has grey levels; otherwise counts or marks, like other integers.
+const MIN_GREY_LEVEL: f64 = 127.0;
 
 /// Shift and scale of the whole table to `[0, 1]`.
 fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
-    // Values reach the network as f32, so the range is taken there and the result stays in [0, 1].
+    // Values reach the network as f32, so the range is computed in f32 and the result stays in [0, 1].
     let (low, high) = data.range();
-    // Grey levels keep their range, whichever of them this table has: others may come later.
-    if matches!(data.values(), Values::U8(_)) && high > LEAST_GREY_LEVELS {
+    // Grey levels keep their full range, whatever this table contains: new rows may have other levels.
+    if matches!(data.values(), Values::U8(_)) && high > MIN_GREY_LEVEL {
         return Ok((Vec::new(), vec![scale_to_one(255.0)]));
     }
     let (low, high) = (low as f32, high as f32);
@@ -248,7 +248,7 @@ fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
             format!("values from {low} to {high} cannot be scaled to [0, 1]"),
         )
         .with_hint(if low == high {
-            Hint::from("a table of one value has no clusters")
+            Hint::from("a table with a single value has no clusters")
         } else {
             advise()
         }));
@@ -266,7 +266,7 @@ fn unit_range(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
     Ok((vec![low; data.n_columns()], vec![scale_to_one(high - low)]))
 }
 
-/// The largest scale that brings `width` to 1 without passing it when rounded.
+/// The largest scale that maps `width` to at most 1 after rounding.
 fn scale_to_one(width: f32) -> f32 {
     let mut scale = 1.0 / width;
     while width * scale > 1.0 {
@@ -292,7 +292,7 @@ fn standardise(data: &Dataset) -> Result<(Vec<f32>, Vec<f32>)> {
     let inverse_std = |j: usize| {
         let absent = n - stored[j] as f64;
         let std = ((square[j] + absent * mean[j] * mean[j]) / n).sqrt();
-        // Rounding leaves a constant column with a spread of about 1e-16 of its mean.
+        // Rounding leaves a constant column with a standard deviation of about 1e-16 of its mean.
         let constant = std <= 1e-12 * mean[j].abs();
         let scale = (1.0 / std) as f32;
         if constant || !scale.is_finite() { 0.0 } else { scale }
@@ -344,16 +344,16 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_lands_in_the_unit_range() {
+    fn every_byte_is_scaled_into_the_unit_range() {
         let data = Dataset::new(1, 256, Values::U8((0..=255).collect::<Vec<u8>>().into()), "bytes").unwrap();
         let p = Preparation::fit(PrepareKind::UnitRange, &data).unwrap();
         assert_eq!(p.prepared_range(&data), (0.0, 1.0));
         assert!(row(&p, &data, 0).iter().enumerate().all(|(i, x)| (x - i as f32 / 255.0).abs() < 1e-7));
     }
 
-    /// Counts as the same numbers would be in any other type, grey levels by the range that they have.
+    /// Counts are scaled like the same numbers of any other type, grey levels by their full range.
     #[test]
-    fn bytes_are_scaled_by_what_they_are() {
+    fn bytes_are_scaled_as_grey_levels_or_as_counts() {
         for (largest, wanted) in [(16, 1.0), (128, 128.0 / 255.0)] {
             let data = Dataset::new(1, 3, Values::U8(vec![0, largest / 2, largest].into()), "bytes").unwrap();
             let p = Preparation::fit(PrepareKind::UnitRange, &data).unwrap();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_range_never_leaves_it() {
+    fn unit_range_is_never_exceeded() {
         let data = table(2, &[-3.1, 0.7, 1e-3, 9.9, 123.456, 7.0]);
         let p = Preparation::fit(PrepareKind::UnitRange, &data).unwrap();
         let (low, high) = p.prepared_range(&data);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn standardise_gives_mean_zero_and_spread_one() {
+    fn standardise_gives_mean_zero_and_deviation_one() {
         let data = table(3, &[1.0, 7.0, 1e6, 3.0, 7.0, 1e6 + 4.0]);
         let p = Preparation::fit(PrepareKind::Standardise, &data).unwrap();
         assert_eq!(row(&p, &data, 0), [-1.0, 0.0, -1.0]);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_columns_is_refused_with_both_numbers() {
+    fn another_number_of_columns_is_an_error_with_both_numbers() {
         let p = Preparation::fit(PrepareKind::None, &table(2, &[1.0; 4])).unwrap();
         let error = p.check_columns(&table(3, &[1.0; 6])).unwrap_err().to_string();
         assert!(error.contains("has 3 columns, the model was fitted on 2"), "{error}");

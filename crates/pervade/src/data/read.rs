@@ -1,5 +1,5 @@
-//! The one entry for data files: type by content first, by extension second; only STL-10's files,
-//! which are bare pixels, go by their names.
+//! The one entry point for data files: the format is recognised by content first and by extension second; only STL-10's
+//! files, which are bare pixels, are recognised by name.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
 use super::{folder, idx, mat, npy, npz, parquet, stl10, svmlight, text};
 use crate::{Error, Hint, Result};
 
-/// Bytes that are looked at to tell what a file is.
+/// Bytes inspected to recognise a format.
 const HEAD: usize = 4096;
 
 const KINDS: &str = "files of numbers can be .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight or .mat";
 
-/// Reads a table, and the labels that `options` name, from a file or folder.
+/// Reads a table, and the labels that `options` selects, from a file or folder.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
     if path.is_dir() {
         let options = located(options, |name| folder::offers(path, name))?;
@@ -37,13 +37,13 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
 }
 
 impl Dataset<'static> {
-    /// Reads a table without labels from a file or folder of any kind that [`read`] knows.
+    /// Reads a table without labels from a file or folder, in any format that [`read`] supports.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Ok(read(path.as_ref(), &ReadOptions::default())?.data)
     }
 }
 
-/// The same options with the labels where they are: a file only if the data offer nothing of its name.
+/// Resolves where the labels are: a bare name is a file only if the data offer no labels of that name.
 fn located(options: &ReadOptions, offers: impl FnOnce(&str) -> Result<bool>) -> Result<ReadOptions> {
     let mut options = options.clone();
     if let Some(LabelSource::Named(name)) = &options.labels
@@ -55,7 +55,7 @@ fn located(options: &ReadOptions, offers: impl FnOnce(&str) -> Result<bool>) -> 
     Ok(options)
 }
 
-/// Rows and labels; `inside` reads the table, and labels that are in it.
+/// Rows and labels; `inside` reads the table and the labels within it.
 fn read_both(
     path: &Path,
     mut options: ReadOptions,
@@ -74,14 +74,14 @@ fn read_both(
         table.labels = Some(read_labels(file)?);
     }
     if let Some(labels) = &table.labels {
-        let place = label_file.map_or(path, PathBuf::as_path).display().to_string();
-        labels.check_length(table.data.n_rows(), &place)?;
+        let location = label_file.map_or(path, PathBuf::as_path).display().to_string();
+        labels.check_length(table.data.n_rows(), &location)?;
     }
     table.labels_from = labels_from;
     Ok(table)
 }
 
-/// Reads a table from the bytes of a file; `extension` helps where the content leaves it open.
+/// Reads a table from the bytes of a file; `extension` decides if the content is ambiguous.
 pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Result<Table> {
     let extension = extension.trim_start_matches('.').to_ascii_lowercase();
     let table = Input::of_memory(bytes, &extension).table(options)?;
@@ -91,7 +91,7 @@ pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Resul
     Ok(table)
 }
 
-/// Reads a file of labels: one array, or text with one column.
+/// Reads a label file: one array, or text with one column.
 pub fn read_labels(path: &Path) -> Result<Labels> {
     let file = InputFile::open(path)?;
     file.unless_changed(Input::of_file(&file, path, &extension(path)).labels())
@@ -103,7 +103,7 @@ pub fn read_label_bytes(bytes: &[u8], extension: &str) -> Result<Labels> {
     Input::of_memory(bytes, &extension).labels()
 }
 
-/// The kinds of file that are told apart.
+/// The supported file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Npy,
@@ -117,22 +117,22 @@ enum Format {
     Stl10Labels,
 }
 
-/// The bytes of one file, perhaps packed by gzip, and what is known about it.
+/// The bytes of one file, possibly compressed by gzip, and what is known about it.
 struct Input<'a> {
     bytes: &'a [u8],
     map: Option<&'a Arc<FileMap>>,
     path: Option<&'a Path>,
-    place: &'a str,
+    location: &'a str,
     extension: &'a str,
 }
 
 impl<'a> Input<'a> {
     fn of_file(file: &'a InputFile, path: &'a Path, extension: &'a str) -> Self {
-        Self { bytes: file, map: file.map(), path: Some(path), place: file.place(), extension }
+        Self { bytes: file, map: file.map(), path: Some(path), location: file.location(), extension }
     }
 
     fn of_memory(bytes: &'a [u8], extension: &'a str) -> Self {
-        Self { bytes, map: None, path: None, place: "bytes in memory", extension }
+        Self { bytes, map: None, path: None, location: "bytes in memory", extension }
     }
 
     fn table(&self, options: &ReadOptions) -> Result<Table> {
@@ -142,20 +142,20 @@ impl<'a> Input<'a> {
         {
             let is_array = matches!(format, Format::Npy | Format::Idx);
             let held = if is_array { "one array without a name" } else { "one table" };
-            return Err(no_arrays(self.place, name, &format!("the file holds {held}")));
+            return Err(no_arrays(self.location, name, &format!("the file holds {held}")));
         }
         let array = match format {
-            Format::Npz => return npz::read(&self.unpacked()?, self.place, options),
-            Format::Parquet => return parquet::read(self.unpacked()?.into_owned(), self.place, options),
-            Format::Mat => return mat::read(&self.unpacked()?, self.place, options),
-            Format::Svmlight => return svmlight::read(&self.unpacked()?, self.place, options),
-            Format::Text => return text::read(&self.unpacked()?, self.place, options),
+            Format::Npz => return npz::read(&self.unpacked()?, self.location, options),
+            Format::Parquet => return parquet::read(self.unpacked()?.into_owned(), self.location, options),
+            Format::Mat => return mat::read(&self.unpacked()?, self.location, options),
+            Format::Svmlight => return svmlight::read(&self.unpacked()?, self.location, options),
+            Format::Text => return text::read(&self.unpacked()?, self.location, options),
             Format::Stl10Pictures => return stl10::read_pictures(&self.path(), self.bytes, options),
-            Format::Stl10Labels => return Err(stl10::other_kind(self.place, "labels", "pictures")),
+            Format::Stl10Labels => return Err(stl10::other_kind(self.location, "labels", "pictures")),
             Format::Idx => idx::read(&mut self.source())?,
             Format::Npy => {
                 let plain = self.map.filter(|_| !bytes::is_gzip(self.bytes));
-                let in_place = plain.map(|map| npy::in_place(map, self.place)).transpose()?.flatten();
+                let in_place = plain.map(|map| npy::in_place(map, self.location)).transpose()?.flatten();
                 match in_place {
                     Some(array) => array,
                     None => npy::read(&mut self.source())?,
@@ -163,16 +163,16 @@ impl<'a> Input<'a> {
             }
         };
         if let Some(wanted) = &options.labels {
-            return Err(not_offered(self.place, wanted, "the file holds one array"));
+            return Err(not_offered(self.location, wanted, "the file holds one array"));
         }
-        Ok(Table::new(array.into_dataset(self.place)?, None))
+        Ok(Table::new(array.into_dataset(self.location)?, None))
     }
 
     /// Whether `name` stands for labels in this file.
     fn offers(&self, name: &str) -> Result<bool> {
         match self.format()? {
-            Format::Npz => npz::has_array(&self.unpacked()?, self.place, name),
-            Format::Mat => mat::has_array(&self.unpacked()?, self.place, name),
+            Format::Npz => npz::has_array(&self.unpacked()?, self.location, name),
+            Format::Mat => mat::has_array(&self.unpacked()?, self.location, name),
             Format::Svmlight => Ok(name == svmlight::LABELS),
             _ => Ok(false),
         }
@@ -180,25 +180,24 @@ impl<'a> Input<'a> {
 
     fn labels(&self) -> Result<Labels> {
         match self.format()? {
-            Format::Npz => npz::read_labels(&self.unpacked()?, self.place),
-            Format::Mat => mat::read_labels(&self.unpacked()?, self.place),
-            Format::Text => text::read_labels(&self.unpacked()?, self.place),
-            Format::Npy => npy::read(&mut self.source())?.into_labels(self.place),
-            Format::Idx => idx::read(&mut self.source())?.into_labels(self.place),
-            Format::Parquet => parquet::read_labels(self.unpacked()?.into_owned(), self.place),
+            Format::Npz => npz::read_labels(&self.unpacked()?, self.location),
+            Format::Mat => mat::read_labels(&self.unpacked()?, self.location),
+            Format::Text => text::read_labels(&self.unpacked()?, self.location),
+            Format::Npy => npy::read(&mut self.source())?.into_labels(self.location),
+            Format::Idx => idx::read(&mut self.source())?.into_labels(self.location),
+            Format::Parquet => parquet::read_labels(self.unpacked()?.into_owned(), self.location),
             Format::Stl10Labels => stl10::read_labels(&self.path(), self.bytes),
-            Format::Stl10Pictures => Err(stl10::other_kind(self.place, "pictures", "labels")),
+            Format::Stl10Pictures => Err(stl10::other_kind(self.location, "pictures", "labels")),
             Format::Svmlight => {
-                Err(Error::data(self.place, "an svmlight file is a table, not a list of labels").with_hint(
-                    Hint::new("its own labels are read with ").setting_to("labels", svmlight::LABELS),
-                ))
+                Err(Error::data(self.location, "an svmlight file is a table, not a list of labels")
+                    .with_hint(Hint::new("its labels are read with ").setting_to("labels", svmlight::LABELS)))
             }
         }
     }
 
-    /// The file as a stream, unpacked on the way.
+    /// The file as a stream, unpacked while it is read.
     fn source(&self) -> Source<'a> {
-        Source::of_bytes(self.bytes, self.place)
+        Source::of_bytes(self.bytes, self.location)
     }
 
     /// The whole file, unpacked.
@@ -226,17 +225,17 @@ impl<'a> Input<'a> {
             Cow::Borrowed(&self.bytes[..self.bytes.len().min(HEAD)])
         };
         if head.is_empty() {
-            return Err(Error::data(self.place, "the file is empty"));
+            return Err(Error::data(self.location, "the file is empty"));
         }
         if let Some(format) = by_magic(&head) {
             return Ok(format);
         }
-        self.refuse_what_is_known_not_to_work(&head)?;
+        self.reject_unsupported_formats(&head)?;
         match self.extension {
             "npy" | "npz" | "parquet" | "mat" | "png" | "jpg" | "jpeg" => {
                 let start = &head[..head.len().min(8)];
                 Err(Error::data(
-                    self.place,
+                    self.location,
                     format!(
                         "this is not a .{} file: it starts with `{}`",
                         self.extension,
@@ -246,9 +245,9 @@ impl<'a> Input<'a> {
                 .with_hint("the file is damaged, or its name ends wrongly"))
             }
             _ if !is_text(&head) => Err(Error::data(
-                self.place,
+                self.location,
                 format!(
-                    "the kind of this file is not known: it starts with `{}`",
+                    "the format of this file is unknown: it starts with `{}`",
                     head[..head.len().min(8)].escape_ascii()
                 ),
             )
@@ -259,8 +258,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Formats that users do bring and that need a step of theirs first.
-    fn refuse_what_is_known_not_to_work(&self, head: &[u8]) -> Result<()> {
+    /// Returns an error for formats that users must convert first.
+    fn reject_unsupported_formats(&self, head: &[u8]) -> Result<()> {
         let (what, hint) = if head.starts_with(b"\x89HDF") || head.starts_with(b"MATLAB 7.3") {
             (
                 "this is an HDF5 file (MATLAB v7.3), which is not read here",
@@ -275,7 +274,7 @@ impl<'a> Input<'a> {
         } else {
             return Ok(());
         };
-        Err(Error::data(self.place, what).with_hint(hint))
+        Err(Error::data(self.location, what).with_hint(hint))
     }
 }
 
@@ -290,9 +289,9 @@ fn by_magic(head: &[u8]) -> Option<Format> {
     })
 }
 
-/// Whether bytes begin as PNG, JPEG, BMP or PGM/PPM files do.
+/// Whether the bytes start like a PNG, JPEG, BMP or PGM/PPM file.
 fn is_image(head: &[u8]) -> bool {
-    // "BM" and "P5" could begin a text, so a byte that text has not must follow.
+    // "BM" and "P5" could start a text, so a byte that text cannot have must follow.
     let netpbm = matches!(head, [b'P', b'2' | b'3' | b'5' | b'6', b' ' | b'\n' | b'\r' | b'\t', ..]);
     head.starts_with(b"\x89PNG\r\n")
         || head.starts_with(b"\xff\xd8\xff")
@@ -300,7 +299,7 @@ fn is_image(head: &[u8]) -> bool {
         || (head.starts_with(b"BM") && head.contains(&0))
 }
 
-/// Text has no control characters beside those that end lines and cells, whatever its encoding.
+/// Text has no control characters except those that end lines and cells, whatever its encoding.
 fn is_text(head: &[u8]) -> bool {
     !head.iter().any(|b| b.is_ascii_control() && !b"\t\n\r\x0c".contains(b))
 }

@@ -1,16 +1,16 @@
-//! Sparse rows from what files hold: any order of columns, duplicates, compressed columns.
+//! Sparse rows from what files hold: unsorted columns, duplicates, compressed columns.
 
 use super::dataset::Csr;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
-/// Beyond this many columns the first layer alone would need tens of gigabytes, so the number is a
-/// mistake in the file.
-pub(super) const MOST_COLUMNS: usize = 1 << 24;
+/// Beyond this many columns the first layer alone would need tens of gigabytes, so the number must be a mistake in the
+/// file.
+pub(super) const MAX_COLUMNS: usize = 1 << 24;
 
-/// The parts of a compressed sparse table, as read.
-pub(super) struct Parts {
-    /// Where each row (or column) starts, and one end.
+/// The arrays of a compressed sparse table, as read.
+pub(super) struct SparseParts {
+    /// Start of each row (or column), and the end of the last.
     pub(super) starts: Vec<usize>,
     /// Column (or row) of each entry.
     pub(super) indices: Vec<u32>,
@@ -18,32 +18,32 @@ pub(super) struct Parts {
     pub(super) values: Vec<f32>,
 }
 
-impl Parts {
-    /// Checked sparse rows; entries of a row are sorted by column and duplicates are added up.
-    pub(super) fn into_csr(mut self, n_rows: usize, n_columns: usize, place: &str) -> Result<Csr> {
-        self.check(n_rows, n_columns, "row", place)?;
+impl SparseParts {
+    /// Converts to checked sparse rows; entries of a row are sorted by column and duplicates are summed.
+    pub(super) fn into_csr(mut self, n_rows: usize, n_columns: usize, location: &str) -> Result<Csr> {
+        self.check(n_rows, n_columns, "row", location)?;
         let is_sorted = |p: &[usize]| self.indices[p[0]..p[1]].windows(2).all(|c| c[0] < c[1]);
         if !self.starts.windows(2).all(is_sorted) {
             self.sort_rows();
         }
         Csr::new(self.starts, self.indices, self.values, n_columns)
-            .map_err(|e| Error::data(place, e.to_string()))
+            .map_err(|e| Error::data(location, e.to_string()))
     }
 
     /// Sparse rows from parts that were compressed by column.
-    pub(super) fn transposed(self, n_rows: usize, n_columns: usize, place: &str) -> Result<Csr> {
-        self.check(n_columns, n_rows, "column", place)?;
-        // The check bounds columns by the file, but rows without entries are a mere claim.
-        if n_rows > MOST_COLUMNS && n_rows / 1024 > self.indices.len() {
+    pub(super) fn transposed(self, n_rows: usize, n_columns: usize, location: &str) -> Result<Csr> {
+        self.check(n_columns, n_rows, "column", location)?;
+        // The check bounds columns by the size of the file, but rows without entries are a mere claim.
+        if n_rows > MAX_COLUMNS && n_rows / 1024 > self.indices.len() {
             return Err(Error::data(
-                place,
+                location,
                 format!("{n_rows} rows are claimed for {} entries", self.indices.len()),
             ));
         }
         let entry = size_of::<u32>() + size_of::<f32>();
         let need = Need::of("row starts", product(&[2, n_rows, size_of::<usize>()]))
             .and("entries", product(&[self.indices.len(), entry]));
-        require(&format!("sparse rows of `{place}`"), &need, "give fewer rows")?;
+        require(&format!("sparse rows of `{location}`"), &need, "give fewer rows")?;
         let mut starts = vec![0usize; n_rows + 1];
         self.indices.iter().for_each(|&row| starts[row as usize + 1] += 1);
         (0..n_rows).for_each(|row| starts[row + 1] += starts[row]);
@@ -58,12 +58,12 @@ impl Parts {
                 *slot += 1;
             }
         }
-        Parts { starts, indices: columns, values }.into_csr(n_rows, n_columns, place)
+        SparseParts { starts, indices: columns, values }.into_csr(n_rows, n_columns, location)
     }
 
-    /// Starts rise from 0 to the number of entries and every index lies below `n_inner`.
-    fn check(&self, n_outer: usize, n_inner: usize, outer: &str, place: &str) -> Result<()> {
-        let broken = |what: String| Err(Error::data(place, what).with_hint("the file is damaged"));
+    /// Checks that starts increase from 0 to the number of entries and that every index is below `n_inner`.
+    fn check(&self, n_outer: usize, n_inner: usize, outer: &str, location: &str) -> Result<()> {
+        let broken = |what: String| Err(Error::data(location, what).with_hint("the file is damaged"));
         if n_outer.max(n_inner) > u32::MAX as usize {
             return broken(format!("{n_outer} x {n_inner} is too large for a sparse table"));
         }
@@ -119,11 +119,14 @@ impl Parts {
     }
 }
 
-/// Refuses a number of columns that can only be a mistake.
-pub(super) fn check_columns(n_columns: usize, place: &str) -> Result<()> {
-    if n_columns <= MOST_COLUMNS {
+/// Returns an error for a number of columns that can only be a mistake.
+pub(super) fn check_columns(n_columns: usize, location: &str) -> Result<()> {
+    if n_columns <= MAX_COLUMNS {
         return Ok(());
     }
-    Err(Error::data(place, format!("{n_columns} columns are more than the {MOST_COLUMNS} that are possible"))
-        .with_hint("keep the columns that matter, such as the 2,000 most frequent terms"))
+    Err(Error::data(
+        location,
+        format!("{n_columns} columns are more than the {MAX_COLUMNS} that are possible"),
+    )
+    .with_hint("keep the columns that matter, such as the 2,000 most frequent terms"))
 }

@@ -1,7 +1,7 @@
-//! STL-10's binary files (Coates, Ng and Lee, AISTATS 2011): bytes without a header, known by their names.
+//! STL-10's binary files (Coates, Ng and Lee, AISTATS 2011): bytes without a header, recognised by name.
 //!
-//! A picture is 3 x 96 x 96 bytes, one channel after the other, and within a channel column after
-//! column. Rows here are pixel by pixel with the channels interleaved, as all colour pictures are.
+//! An image is 3 x 96 x 96 bytes, channel by channel, and within a channel column by column. Rows here are pixel by
+//! pixel with interleaved channels, like all colour images.
 
 use std::path::Path;
 
@@ -28,20 +28,20 @@ pub(super) fn is_folder(folder: &Path) -> bool {
     PICTURE_FILES.iter().chain(&LABEL_FILES).any(|name| find(folder, name).is_some())
 }
 
-/// Whether a file goes by the name of one with pictures.
+/// Whether a file has the name of one with images.
 pub(super) fn is_pictures(path: &Path) -> bool {
     PICTURE_FILES.contains(&unpacked_name(path).as_str())
 }
 
-/// Whether a file goes by the name of one with labels.
+/// Whether a file has the name of one with labels.
 pub(super) fn is_labels(path: &Path) -> bool {
     LABEL_FILES.contains(&unpacked_name(path).as_str())
 }
 
-/// Reads the training pictures and then the test pictures; their labels are offered as `y`.
+/// Reads the training images and then the test images; their labels are offered as `y`.
 pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table> {
-    let place = folder.display().to_string();
-    let wanted = wants_y(options, &place)?;
+    let location = folder.display().to_string();
+    let wanted = wants_y(options, &location)?;
     let class_names = if wanted { class_names(folder)? } else { None };
     let mut pixels = Vec::new();
     let mut words: Vec<String> = Vec::new();
@@ -67,19 +67,19 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
             None => class.to_string(),
         }));
     }
-    let labels = if wanted { Some(Labels::from_text(&words, &place)?) } else { None };
-    Ok(Table::new(into_dataset(pixels, &place)?, labels))
+    let labels = if wanted { Some(Labels::from_text(&words, &location)?) } else { None };
+    Ok(Table::new(into_dataset(pixels, &location)?, labels))
 }
 
-/// Reads one file of pictures, such as `unlabeled_X.bin`.
+/// Reads one file of images, such as `unlabeled_X.bin`.
 pub(super) fn read_pictures(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Table> {
     let file = File::new(path, bytes);
     if let Some(wanted) = &options.labels {
-        return Err(not_offered(&file.place, wanted, "the file holds pictures alone"));
+        return Err(not_offered(&file.location, wanted, "the file holds only pictures"));
     }
     let mut pixels = Vec::new();
     file.append_pictures(&mut pixels)?;
-    Ok(Table::new(into_dataset(pixels, &file.place)?, None))
+    Ok(Table::new(into_dataset(pixels, &file.location)?, None))
 }
 
 /// Reads one file of labels, 1 to 10.
@@ -88,36 +88,36 @@ pub(super) fn read_labels(path: &Path, bytes: &[u8]) -> Result<Labels> {
     Ok(Labels::from_integers(&classes.into_iter().map(|class| class as i64).collect::<Vec<_>>()))
 }
 
-/// The refusal of a file of labels where pictures are wanted, or the other way round.
-pub(super) fn other_kind(place: &str, is: &str, not: &str) -> Error {
-    Error::data(place, format!("the file holds STL-10's {is}, not its {not}")).with_hint(WHOLE)
+/// The error for a label file where images are expected, or vice versa.
+pub(super) fn other_kind(location: &str, is: &str, not: &str) -> Error {
+    Error::data(location, format!("the file holds STL-10's {is}, not its {not}")).with_hint(WHOLE)
 }
 
 struct File<'a> {
     bytes: &'a [u8],
-    place: String,
+    location: String,
     is_packed: bool,
 }
 
 impl<'a> File<'a> {
     fn new(path: &Path, bytes: &'a [u8]) -> Self {
         let is_packed = path.extension().is_some_and(|ending| ending == "gz");
-        Self { bytes, place: path.display().to_string(), is_packed }
+        Self { bytes, location: path.display().to_string(), is_packed }
     }
 
-    /// The name says what is packed: the first two pixels could be the first two bytes of gzip.
+    /// The name says whether the file is packed: the first two pixels could look like the header of gzip.
     fn source(&self) -> Source<'a> {
         let open = if self.is_packed { Source::gzip } else { Source::plain };
-        open(self.bytes, &self.place)
+        open(self.bytes, &self.location)
     }
 
     fn append_pictures(&self, pixels: &mut Vec<u8>) -> Result<()> {
         let n_before = pixels.len();
-        // What is not packed has its length; what is packed grows as it comes.
+        // The length of an unpacked file is known; a packed one grows as it is read.
         let known = if self.is_packed { 0 } else { self.bytes.len() };
         pixels
             .try_reserve_exact(known)
-            .map_err(|_| Error::data(&self.place, "no memory for the pictures"))?;
+            .map_err(|_| Error::data(&self.location, "no memory for the pictures"))?;
         let mut source = self.source();
         let mut picture = vec![0; PICTURE_BYTES];
         loop {
@@ -128,7 +128,7 @@ impl<'a> File<'a> {
             if n_bytes < PICTURE_BYTES {
                 let total = pixels.len() - n_before + n_bytes;
                 return Err(Error::data(
-                    &self.place,
+                    &self.location,
                     format!(
                         "{total} bytes are not a whole number of pictures of {PICTURE_BYTES} bytes \
                          (3 channels x 96 x 96)"
@@ -139,7 +139,7 @@ impl<'a> File<'a> {
             append_interleaved(&picture, pixels);
         }
         if pixels.len() == n_before {
-            return Err(Error::data(&self.place, "the file holds no pictures"));
+            return Err(Error::data(&self.location, "the file holds no pictures"));
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl<'a> File<'a> {
         let class = |(i, &class): (usize, &u8)| match class.into() {
             class @ 1..=N_CLASSES => Ok(class),
             _ => Err(Error::data(
-                &self.place,
+                &self.location,
                 format!("the label of picture {} is {class}, must be 1 to {N_CLASSES}", i + 1),
             )
             .with_hint("the file is damaged, or is not one of STL-10's")),
@@ -167,19 +167,19 @@ fn append_interleaved(picture: &[u8], pixels: &mut Vec<u8>) {
     }
 }
 
-fn into_dataset(pixels: Vec<u8>, place: &str) -> Result<Dataset<'static>> {
+fn into_dataset(pixels: Vec<u8>, location: &str) -> Result<Dataset<'static>> {
     let n_rows = pixels.len() / PICTURE_BYTES;
-    let data = Dataset::new(n_rows, PICTURE_BYTES, Values::U8(pixels.into()), place)?;
+    let data = Dataset::new(n_rows, PICTURE_BYTES, Values::U8(pixels.into()), location)?;
     Ok(data.with_image(ImageShape { height: SIDE, width: SIDE, channels: CHANNELS }))
 }
 
-/// The names of the classes, one a line; without the file the classes go by their numbers.
+/// The names of the classes, one per line; without the file, numbers serve as names.
 fn class_names(folder: &Path) -> Result<Option<Vec<String>>> {
     let Some(path) = find(folder, "class_names.txt") else { return Ok(None) };
-    let place = path.display().to_string();
+    let location = path.display().to_string();
     let mut names = Vec::new();
-    input_file::parse(&path, |bytes, place| {
-        Source::of_bytes(bytes, place).each_line(|_, line| {
+    input_file::parse(&path, |bytes, location| {
+        Source::of_bytes(bytes, location).each_line(|_, line| {
             let name = String::from_utf8_lossy(line).trim().to_string();
             names.extend(Some(name).filter(|name| !name.is_empty()));
             Ok(())
@@ -187,15 +187,15 @@ fn class_names(folder: &Path) -> Result<Option<Vec<String>>> {
     })?;
     if names.len() != N_CLASSES {
         return Err(Error::data(
-            place,
+            location,
             format!("there are names for {} classes, expected {N_CLASSES}", names.len()),
         )
-        .with_hint("remove the file, and the classes go by their numbers"));
+        .with_hint("remove the file to number the classes instead"));
     }
     Ok(Some(names))
 }
 
-/// The name of a file without the ending `.gz`.
+/// The name of a file without the suffix `.gz`.
 fn unpacked_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.strip_suffix(".gz").map(String::from).unwrap_or(name)

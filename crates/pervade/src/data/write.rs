@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::files::write_atomically;
 use crate::{Error, Result};
 
-/// The formats that results can be written in.
+/// File formats for results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputFormat {
@@ -20,7 +20,7 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The format that the ending of `path` asks for. Call it before any long work.
+    /// The format for the extension of `path`. Call it before any long computation.
     pub fn of(path: &Path) -> Result<Self> {
         let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         match ending.as_str() {
@@ -38,30 +38,30 @@ impl OutputFormat {
     }
 }
 
-/// A table of results: latent rows or generated rows.
+/// A table of results to write: latents or generated rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
+pub struct OutputRows<'a> {
     /// The numbers, row by row.
     pub values: &'a [f32],
-    /// Columns of a row.
+    /// Columns per row.
     pub n_columns: usize,
-    /// Names of the columns; `column_0`, `column_1`, ... where absent.
+    /// Names of the columns; by default `column_0`, `column_1`, ...
     pub names: Option<&'a [String]>,
 }
 
-/// The clusters of the rows, and their probabilities where they were asked for.
+/// The clusters of the rows to write, with probabilities if they were asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Assignments<'a> {
+pub struct OutputAssignments<'a> {
     /// The cluster of every row.
     pub clusters: &'a [u32],
-    /// The probability of that cluster, one a row.
+    /// The probability of that cluster, one per row.
     pub probability: Option<&'a [f32]>,
     /// The probability of every cluster, `[N, K]` row by row.
-    pub probabilities: Option<Rows<'a>>,
+    pub probabilities: Option<OutputRows<'a>>,
 }
 
-impl Rows<'_> {
-    /// Writes the table to `path` in the format of its ending.
+impl OutputRows<'_> {
+    /// Writes the table to `path` in the format of its extension.
     pub fn write(&self, path: &Path) -> Result<()> {
         let format = OutputFormat::of(path)?;
         write_atomically(path, |out| self.write_to(out, format))
@@ -77,8 +77,8 @@ impl Rows<'_> {
     }
 }
 
-impl Assignments<'_> {
-    /// Writes the assignments to `path` in the format of its ending.
+impl OutputAssignments<'_> {
+    /// Writes the assignments to `path` in the format of its extension.
     pub fn write(&self, path: &Path) -> Result<()> {
         let format = OutputFormat::of(path)?;
         write_atomically(path, |out| self.write_to(out, format))
@@ -86,19 +86,19 @@ impl Assignments<'_> {
 
     /// Writes the assignments to a stream.
     ///
-    /// CSV and Parquet have the columns `cluster`, `probability` and one for each cluster; `.npy` is
-    /// one axis of u32, or with probabilities a structured array with those fields.
+    /// CSV and Parquet have the columns `cluster`, `probability` and one for each cluster; `.npy` is one axis of u32,
+    /// or with probabilities a structured array with those fields.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
         Columns { clusters: Some(self.clusters), probability: self.probability, rows: self.probabilities }
             .write_to(out, format)
     }
 }
 
-/// What both kinds of result come down to: up to two single columns, then a block of columns.
+/// The common form of both kinds of result: up to two single columns, then a block of columns.
 pub(super) struct Columns<'a> {
     pub(super) clusters: Option<&'a [u32]>,
     pub(super) probability: Option<&'a [f32]>,
-    pub(super) rows: Option<Rows<'a>>,
+    pub(super) rows: Option<OutputRows<'a>>,
 }
 
 impl Columns<'_> {
@@ -152,7 +152,7 @@ impl Columns<'_> {
             }
             let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
             for x in self.probability.map(|p| &p[i]).into_iter().chain(block) {
-                // Debug text is the shortest that reads back the same, with an exponent if it is long.
+                // Debug formatting is the shortest text that parses to the same number, with an exponent if it is long.
                 write!(out, "{comma}{x:?}")?;
                 comma = ",";
             }
@@ -173,7 +173,7 @@ impl Columns<'_> {
             }
         };
         let mut header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
-        // Data begin at a multiple of 64 bytes, so that a reader can map them.
+        // The data begin at a multiple of 64 bytes, so that a reader can map them.
         let padding = 63 - (10 + header.len()) % 64;
         header.extend(std::iter::repeat_n(' ', padding));
         header.push('\n');
@@ -193,7 +193,7 @@ impl Columns<'_> {
     }
 }
 
-/// A name as CSV has it: in quotes where it would otherwise be cut.
+/// A name for CSV: quoted if it would otherwise be split.
 fn quoted(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.contains([',', '"', '\n', '\r']) {
         return Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")));

@@ -9,7 +9,7 @@ use parquet::arrow::ArrowWriter;
 
 use super::write::Columns;
 
-/// Rows that are turned into columns at a time.
+/// Rows converted to columns at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
 impl Columns<'_> {
@@ -21,7 +21,7 @@ impl Columns<'_> {
         let names = self.names();
         let mut writer: Option<ArrowWriter<_>> = None;
         let mut out = Some(out);
-        // One block even for no rows: the file then still has its columns.
+        // One block even without rows, so that the file still has its columns.
         for start in (0..n.max(1)).step_by(BLOCK_ROWS) {
             let range = start..(start + BLOCK_ROWS).min(n);
             let mut columns: Vec<ArrayRef> = Vec::new();

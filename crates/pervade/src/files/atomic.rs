@@ -1,4 +1,4 @@
-//! Writing beside the target and renaming, so that nothing is half-written.
+//! Atomic writes: to a temporary file that is renamed, so that no file is ever half-written.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -10,8 +10,8 @@ use super::links::resolve;
 use super::pending::Pending;
 use crate::{Error, Result};
 
-/// Writes a file through `write` beside `path`, then moves it there; on any error `path` is left
-/// as it was and nothing stays behind. What is replaced keeps its permissions.
+/// Writes a file through `write` in the folder of `path`, then renames it to `path`; on any error `path` is left
+/// unchanged and no file stays behind. A replaced file keeps its permissions.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -22,7 +22,7 @@ pub fn write_atomically(
         write(&mut buffered)?;
         buffered.flush()
     };
-    // Through a symbolic link the file behind it is replaced, not the link.
+    // The target of a symbolic link is replaced, not the link.
     let target = resolve(path).map_err(fail)?;
     if is_stream(&target) {
         let file = File::options().write(true).open(&target).map_err(fail)?;
@@ -34,14 +34,14 @@ pub fn write_atomically(
     set_permissions(temporary.as_file(), &target, &folder).map_err(fail)?;
     temporary.as_file().sync_all().map_err(fail)?;
     temporary.persist(&target).map_err(|e| fail(e.error))?;
-    // The rename itself must survive a power cut too; not every file system can be asked.
+    // The rename itself must survive a power cut too; not every file system supports this.
     if let Ok(folder) = File::open(&folder) {
         let _ = folder.sync_all();
     }
     Ok(())
 }
 
-/// Checks that a file can be created at `path`, without leaving one there. For before long work.
+/// Checks that a file can be created at `path`, without leaving one there. Call it before a long computation.
 pub fn check_writable(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::setting("out", path.display(), "must be a file, this is a folder"));
@@ -51,7 +51,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if is_stream(&target) {
         return Ok(());
     }
-    // A name that is too long is one only when the file gets it.
+    // A name that is too long fails only when the file is created.
     match fs::symlink_metadata(&target) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
         _ => {}
@@ -59,8 +59,8 @@ pub fn check_writable(path: &Path) -> Result<()> {
     temporary_in(&folder_of(&target), &target).map(drop).map_err(fail)
 }
 
-/// A new file at `path` for something that is written bit by bit, such as a log. What was there is removed first, so
-/// that nobody who still reads it loses anything; its permissions are kept.
+/// Creates a file at `path` for something that is written bit by bit, such as a log. An existing file is removed first,
+/// so that programs still reading it lose nothing; its permissions are kept.
 pub fn create(path: &Path) -> io::Result<File> {
     let target = resolve(path)?;
     if is_stream(&target) {
@@ -72,7 +72,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     temporary.persist(&target).map_err(|e| e.error)
 }
 
-/// A pipe or a device is written to as it is: renaming would replace it.
+/// Pipes and devices are written to directly: renaming would replace them.
 fn is_stream(target: &Path) -> bool {
     target.starts_with("/proc") || fs::metadata(target).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
@@ -84,14 +84,14 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// What the names of temporary files for `target` begin and end with.
+/// Prefix and suffix of temporary file names for `target`.
 pub(crate) fn temporary_names(target: &Path) -> (String, &'static str) {
-    // Only the beginning: a long name must not make a temporary one that is too long.
+    // Only the beginning of the name: the temporary name must not be too long.
     let name: String = target.file_name().unwrap_or_default().to_string_lossy().chars().take(40).collect();
     (format!(".{name}."), ".pervade-tmp")
 }
 
-/// A private file of this process; its guard has it removed if the process must end at once.
+/// A private file of this process; its guard removes it if the process must exit at once.
 fn temporary_in(folder: &Path, target: &Path) -> io::Result<(NamedTempFile, Pending)> {
     let (prefix, suffix) = temporary_names(target);
     Pending::create(|| {
@@ -102,7 +102,7 @@ fn temporary_in(folder: &Path, target: &Path) -> io::Result<(NamedTempFile, Pend
     })
 }
 
-/// The system's own words, without the name of a temporary file that nobody asked for.
+/// The system's error message, without the name of the temporary file, which the user does not know.
 fn plain(error: io::Error) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(next) = cause {
@@ -115,7 +115,7 @@ fn plain(error: io::Error) -> io::Error {
     error
 }
 
-/// Gives a finished file the permissions of the one it replaces, or those of any new file.
+/// Gives a finished file the permissions of the file that it replaces, or those of a new file.
 #[cfg(unix)]
 fn set_permissions(file: &File, target: &Path, folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -124,7 +124,7 @@ fn set_permissions(file: &File, target: &Path, folder: &Path) -> io::Result<()> 
     let ours = |old: &fs::Metadata| old.uid() == rustix::process::geteuid().as_raw();
     let mode = match old {
         Some(old) if ours(&old) => old.mode() & PERMISSIONS,
-        // Another user's choice can make the result more private, not more public.
+        // Permissions chosen by another user can make the result more private, not more public.
         Some(old) => old.mode() & new_file_mode(folder)?,
         None => new_file_mode(folder)?,
     };
@@ -136,8 +136,8 @@ fn set_permissions(_file: &File, _target: &Path, _folder: &Path) -> io::Result<(
     Ok(())
 }
 
-/// The permissions of a new file in the folder, which only making one can tell: they depend on the umask and on the
-/// folder's access list.
+/// The permissions of a new file in the folder, found by creating one: they depend on the umask and on the folder's
+/// access list.
 #[cfg(unix)]
 fn new_file_mode(folder: &Path) -> io::Result<u32> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,4 +1,4 @@
-//! Compiled CUDA kernels in a folder that only this user can write to.
+//! A cache of compiled CUDA kernels in a folder that only this user can write to.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,21 +6,21 @@ use std::path::PathBuf;
 use super::{close_to_others, is_private, make_private_folder, write_atomically};
 use crate::compute::KernelCache;
 
-/// The folder in which compiled kernels are stored.
+/// A folder that caches compiled kernels.
 #[derive(Debug, Clone)]
 pub struct KernelFolder {
     folder: PathBuf,
 }
 
 impl KernelFolder {
-    /// In `folder`, which is made when it is needed.
+    /// The cache in `folder`, which is created when needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 }
 
 impl KernelCache for KernelFolder {
-    /// What another user could have put there is not loaded.
+    /// Returns nothing that another user could have written.
     fn load(&self, name: &str) -> Option<Vec<u8>> {
         let path = self.folder.join(name);
         let is_trusted = make_private_folder(&self.folder) && is_private(&path);
@@ -30,7 +30,7 @@ impl KernelCache for KernelFolder {
     fn store(&self, name: &str, bytes: &[u8]) {
         if make_private_folder(&self.folder) {
             let path = self.folder.join(name);
-            // A folder that cannot be written to costs time at the next start, nothing else.
+            // A folder that cannot be written to only costs time at the next start.
             let _ = write_atomically(&path, |file| file.write_all(bytes));
             close_to_others(&path, 0o600);
         }

@@ -1,14 +1,14 @@
-//! Symbolic links, followed only where they can be trusted.
+//! Symbolic links, followed only if they can be trusted.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// As many as Linux follows.
+/// As many links as Linux follows.
 #[cfg(unix)]
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
-/// The path behind all symbolic links of `path`, whose last part need not exist.
+/// Resolves all symbolic links of `path`, whose last component need not exist.
 ///
 /// A link that belongs to neither this user nor root is refused: in a shared folder anyone can plant one, and writing
 /// through it would replace a file of the link's choice.
@@ -32,7 +32,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             continue;
         };
         if next.starts_with("/proc") {
-            // The kernel's own links to open files: their text is no path.
+            // The kernel's own links to open files: their text is not a path.
             return Ok(left.iter().rev().fold(next, |path, part| path.join(part)));
         }
         if about.uid() != me && about.uid() != 0 {
@@ -41,7 +41,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
         links += 1;
-        if links > MOST_LINKS {
+        if links > MAX_LINKS {
             return Err(io::Error::other("too many levels of symbolic links"));
         }
         let target = fs::read_link(&next)?;
@@ -53,13 +53,13 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// The path behind all symbolic links of `path`, whose last part need not exist.
+/// Resolves all symbolic links of `path`, whose last component need not exist.
 #[cfg(not(unix))]
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()))
 }
 
-/// Whether the file or folder, itself no link, belongs to this user and nobody else may change it.
+/// Whether the file or folder, itself not a link, belongs to this user and nobody else may change it.
 #[cfg(unix)]
 pub(super) fn is_private(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -70,7 +70,7 @@ pub(super) fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| !about.is_symlink() && ours(&about))
 }
 
-/// Makes the folder if it is not there, closes one of ours to others, and says whether it is private now.
+/// Creates the folder if it does not exist, restricts one of ours to this user, and returns whether it is private now.
 pub(super) fn make_private_folder(folder: &Path) -> bool {
     if let Some(above) = folder.parent() {
         let _ = fs::create_dir_all(above);
@@ -85,7 +85,7 @@ pub(super) fn make_private_folder(folder: &Path) -> bool {
     folder.is_dir() && is_private(folder)
 }
 
-/// Gives a file or folder of ours this mode; what belongs to others, and links, stay as they are.
+/// Sets the mode of a file or folder of ours; files of other users, and links, stay unchanged.
 #[cfg(unix)]
 pub(super) fn close_to_others(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
@@ -98,7 +98,7 @@ pub(super) fn close_to_others(path: &Path, mode: u32) {
 #[cfg(not(unix))]
 pub(super) fn close_to_others(_path: &Path, _mode: u32) {}
 
-/// Whether the file or folder is there; who else may change it is not asked on this system.
+/// Whether the file or folder exists; permissions are not checked on this system.
 #[cfg(not(unix))]
 pub(super) fn is_private(path: &Path) -> bool {
     path.exists()

@@ -1,4 +1,4 @@
-//! One writer at a time: an advisory lock beside the file or folder that a run writes.
+//! One writer at a time: an advisory lock file for the file or folder that a run writes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -9,28 +9,28 @@ use super::links::resolve;
 use super::pending::Pending;
 use crate::{Error, Result};
 
-/// Longest text about a holder that is shown.
-const MOST_TEXT: u64 = 300;
-/// How often and how long apart the text is looked for.
-const MOST_LOOKS: usize = 50;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// Longest file name that still leaves room for the lock's own letters.
-const MOST_NAME: usize = 200;
+/// Maximum length of the text about a holder that is shown.
+const MAX_TEXT: u64 = 300;
+/// How often, and at which interval, that text is read.
+const MAX_LOOKS: usize = 50;
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Longest file name to which the prefix and suffix of a lock can be added.
+const MAX_NAME: usize = 200;
 
-/// Held until dropped; the system releases it too when the process dies.
+/// An advisory lock, held until dropped; the system also releases it when the process dies.
 #[derive(Debug)]
 pub struct Lock {
-    // Dropped in this order: the file must go while it is still locked, or another run could lock a file that is about
-    // to disappear.
+    // Dropped in this order: the file must be removed while it is still locked, or another run could lock a file that
+    // is about to disappear.
     path: PathBuf,
     _pending: Pending,
     _file: File,
 }
 
 impl Lock {
-    /// Locks `target`, a file or folder that need not exist; `holder` tells others which run this is.
+    /// Locks `target`, a file or folder that need not exist; `holder` describes this run to others.
     ///
-    /// None where the file system has no locks. An error says which run holds it.
+    /// `None` if the file system has no locks. The error names the run that holds the lock.
     pub fn take(target: &Path, holder: &str) -> Result<Option<Self>> {
         let fail = |e| Error::io("lock", target, e);
         let path = lock_path(&resolve(target).map_err(fail)?);
@@ -42,7 +42,7 @@ impl Lock {
                     Err(TryLockError::WouldBlock) => return Err(Refused::Error(held(target, &mut file))),
                     Err(TryLockError::Error(_)) => return Err(Refused::Unknown),
                 }
-                // Whoever held it before may have removed the file between our opening and locking it.
+                // The previous holder may have removed the file between our opening and locking it.
                 if is_same(&file, &path) {
                     return Ok((file, path.clone()));
                 }
@@ -50,7 +50,7 @@ impl Lock {
         });
         match taken {
             Ok((mut file, pending)) => {
-                // A full disk must not keep a run from locking: the text is for people only.
+                // A full disk must not prevent locking: the text is only for people.
                 let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
                 Ok(Some(Self { path, _pending: pending, _file: file }))
             }
@@ -62,9 +62,9 @@ impl Lock {
 
 /// Why there is no lock.
 enum Refused {
-    /// The file system has none.
+    /// The file system has no locks.
     Unknown,
-    /// Another run holds it, or it cannot be made.
+    /// Another run holds it, or it cannot be created.
     Error(Error),
 }
 
@@ -74,10 +74,10 @@ impl Drop for Lock {
     }
 }
 
-/// `.NAME.pervade-lock` beside the target.
+/// `.NAME.pervade-lock` in the folder of the target.
 fn lock_path(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_os_string();
-    if name.len() > MOST_NAME {
+    if name.len() > MAX_NAME {
         name = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(name.as_encoded_bytes())).into();
     }
     let mut hidden = std::ffi::OsString::from(".");
@@ -102,7 +102,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether the path still leads to the open file.
+/// Whether the path still refers to the open file.
 fn is_same(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -120,13 +120,13 @@ fn is_same(file: &File, path: &Path) -> bool {
 
 fn held(target: &Path, file: &mut File) -> Error {
     let mut holder = String::new();
-    // A run writes who it is just after it has taken the lock.
-    for _ in 0..MOST_LOOKS {
-        let _ = file.take(MOST_TEXT).read_to_string(&mut holder);
+    // A run writes its description just after it has taken the lock.
+    for _ in 0..MAX_LOOKS {
+        let _ = file.take(MAX_TEXT).read_to_string(&mut holder);
         if !holder.trim().is_empty() {
             break;
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(LOOK_INTERVAL);
     }
     let holder = match holder.trim() {
         "" => "another run of pervade".to_string(),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_was_first() {
+    fn the_second_error_names_the_first_holder() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("model");
         let first = Lock::take(&target, "process 7 (fit a.npy)").unwrap().unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_left_by_a_killed_run_is_taken_over() {
+    fn the_lock_file_of_a_killed_run_is_reused() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("x".repeat(250));
         std::fs::write(lock_path(&target), "process 1 is long gone and had a much longer text than ours")
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn many_takers_never_hold_it_together() {
+    fn only_one_of_many_holds_the_lock() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let folder = tempfile::tempdir().unwrap();
         let (target, holders) = (folder.path().join("model"), AtomicUsize::new(0));

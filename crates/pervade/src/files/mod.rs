@@ -1,5 +1,5 @@
-//! Files that a run writes: they appear whole or not at all, have one writer at a time, and are never reached through a
-//! link that another user made.
+//! Output files: written completely or not at all, by one writer at a time, and never through a link that another user
+//! made.
 
 mod atomic;
 mod kernels;

@@ -1,4 +1,4 @@
-//! Temporary files and lock files of this process, so that a process that must end at once can remove them.
+//! Temporary files and lock files of this process, which it removes even if it must exit at once.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ fn pending() -> MutexGuard<'static, Files> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that must not stay behind; forgotten when this value is dropped.
+/// A file that must be removed at exit; forgotten when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Pending(PathBuf);
 
 impl Pending {
-    /// Makes a file and notes it. Nothing comes between the two: a file that [`remove_pending`] does not find is none.
+    /// Creates a file and registers it, atomically with respect to [`remove_pending`].
     pub(super) fn create<T, E>(make: impl FnOnce() -> Result<(T, PathBuf), E>) -> Result<(T, Self), E> {
         let mut files = pending();
         let (made, path) = make()?;
@@ -32,15 +32,15 @@ impl Drop for Pending {
     }
 }
 
-/// Removes the temporary files and lock files of this process, which is about to exit: from now on none can be made.
+/// Removes the temporary files and lock files of this process, which is about to exit: from now on none can be created.
 pub fn remove_pending() {
     let files = pending();
     remove(&files);
-    // Never released: another thread that would make a file waits for the end.
+    // Never released: another thread that is about to create a file waits until the process exits.
     std::mem::forget(files);
 }
 
-/// The same for a process without memory: nothing is allocated, and nothing is waited for.
+/// Like [`remove_pending`], for a process without memory: allocates nothing and waits for nothing.
 pub fn try_remove_pending() {
     match PENDING.try_lock() {
         Ok(files) => remove(&files),

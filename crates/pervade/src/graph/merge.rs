@@ -1,4 +1,4 @@
-//! Greedy merging of many parts to few groups, by modularity or by Ward's criterion.
+//! Greedy merging of many parts into few groups, by modularity or by Ward's criterion.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,37 +6,36 @@ use super::{Graph, PartGraph};
 use crate::rows::check_latents;
 use crate::{Error, Result};
 
-/// Where modularity stops rising at more than this many times K groups, K is a coarser level than
-/// the graph knows, and the rest is merged by Ward's criterion. Measured: up to 1.4 the two numbers
-/// mean the same level.
+/// If modularity stops rising at more than this many times K groups, K is coarser than the communities of the graph,
+/// and the rest is merged by Ward's criterion. Measured: up to 1.4 the two numbers mean the same level.
 pub const WARD_ABOVE_RATIO: f64 = 2.0;
 
-/// How many groups to make.
+/// The number of groups to merge into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// This many.
     Fixed(usize),
-    /// As many as there are when modularity stops rising.
+    /// The number at which modularity stops rising.
     Auto,
 }
 
-/// What merging looks at: edges between parts, their sizes and their means.
+/// Statistics that merging needs: edges between parts, their sizes and their means.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// Edges between the parts.
     pub graph: PartGraph,
     /// Rows in each part. `[C]`
     pub sizes: Vec<f64>,
-    /// Mean of the rows of each part, or of its component where it has none. `[C, J]`
+    /// Mean of the rows of each part, or of its component if it has no rows. `[C, J]`
     pub means: Vec<f64>,
     /// J
     pub n_latent: usize,
 }
 
-/// The group of every part.
+/// The assignment of parts to groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouping {
-    /// Part to group, `0..n_groups`; group 0 has the most rows. `[C]`
+    /// The group of each part, `0..n_groups`; group 0 has the most rows. `[C]`
     pub groups: Vec<u32>,
     /// K
     pub n_groups: usize,
@@ -44,12 +43,12 @@ pub struct Grouping {
     pub modularity: f64,
     /// The number of groups at which modularity stops rising.
     pub natural_number: usize,
-    /// Whether the last merges went by Ward's criterion.
+    /// Whether the last merges used Ward's criterion.
     pub by_ward: bool,
 }
 
 impl Parts {
-    /// Takes stock of the parts that `assignment` makes of the rows.
+    /// Computes the statistics of the parts given by `assignment`.
     ///
     /// # Shapes
     /// - latents: `[N, J]`, assignment: `[N]`, component_means: `[C, J]`
@@ -75,9 +74,9 @@ impl Parts {
                 sums[part as usize * n_latent + j] += f64::from(z[j]);
             }
         }
-        let mean = |place: usize| match sizes[place / n_latent] {
-            0.0 => component_means[place],
-            size => sums[place] / size,
+        let mean = |index: usize| match sizes[index / n_latent] {
+            0.0 => component_means[index],
+            size => sums[index] / size,
         };
         let means = (0..n_parts * n_latent).map(mean).collect();
         Ok(Self { graph, sizes, means, n_latent })
@@ -86,26 +85,26 @@ impl Parts {
 
 /// Merges the parts, best pair first, until the target is reached.
 ///
-/// Parts that the graph does not touch (no rows, or none in its sample) take no part in merging;
-/// each joins the group of the part with the nearest mean.
+/// Parts without nodes in the graph (no rows, or none in its sample) are not merged; each joins the group of the part
+/// with the nearest mean.
 pub fn group(parts: &Parts, target: Target) -> Result<Grouping> {
     group_until(parts, target, &AtomicBool::new(false))
 }
 
-/// An error once the flag is set: the caller of a long grouping wants to stop.
-pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
+/// An error once the flag is set, which interrupts a long grouping.
+pub(super) fn check_stop(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted { stage: "grouping the components", epoch: 0 });
     }
     Ok(())
 }
 
-/// The same; ends with an error once `stop` is set.
+/// Like [`group`]; returns an error once `stop` is set.
 pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> Result<Grouping> {
     let mut natural = Merging::new(parts);
     let n_touched = natural.alive.len();
     while natural.merge_best(Score::Modularity { only_if_rising: true }) {
-        go_on(stop)?;
+        check_stop(stop)?;
     }
     let natural_number = natural.alive.len();
     let merged = match target {
@@ -116,7 +115,7 @@ pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> R
             let mut merged = if natural_number >= k { natural } else { Merging::new(parts) };
             while merged.alive.len() > k {
                 merged.merge_best(score);
-                go_on(stop)?;
+                check_stop(stop)?;
             }
             merged
         }
@@ -135,7 +134,7 @@ pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> R
     Ok(Grouping { groups, n_groups, modularity, natural_number, by_ward })
 }
 
-/// What makes a pair the best one to merge.
+/// The score by which the next pair to merge is chosen.
 #[derive(Clone, Copy)]
 pub(super) enum Score {
     /// [`modularity_gain`], highest first.
@@ -144,9 +143,9 @@ pub(super) enum Score {
     Ward,
 }
 
-/// Groups on the way; each goes by the first part in it.
+/// Groups during merging; each is identified by its first part.
 pub(super) struct Merging {
-    /// The groups, rising.
+    /// The groups, in increasing order.
     pub(super) alive: Vec<usize>,
     /// The group of each part. `[C]`
     pub(super) leader: Vec<usize>,
@@ -173,11 +172,11 @@ impl Merging {
         }
     }
 
-    /// Merges the best pair, the first of equals. False when there is none (left).
+    /// Merges the best pair; ties go to the first. False if no pair is left to merge.
     pub(super) fn merge_best(&mut self, score: Score) -> bool {
         let mut best: Option<(f64, usize, usize)> = None;
-        for (place, &i) in self.alive.iter().enumerate() {
-            for &j in &self.alive[place + 1..] {
+        for (index, &i) in self.alive.iter().enumerate() {
+            for &j in &self.alive[index + 1..] {
                 let value = self.score(score, i, j);
                 if best.is_none_or(|(highest, ..)| value > highest) {
                     best = Some((value, i, j));
@@ -211,7 +210,7 @@ impl Merging {
         }
     }
 
-    /// Puts group `j` into group `i`.
+    /// Merges group `j` into group `i`.
     fn merge(&mut self, i: usize, j: usize) {
         let n = self.graph.n_parts;
         let edges = &mut self.graph.edges;
@@ -229,7 +228,7 @@ impl Merging {
         self.leader.iter_mut().filter(|leader| **leader == j).for_each(|leader| *leader = i);
     }
 
-    /// The group of every part, those that the graph does not touch included. `[C]`
+    /// The group of every part, including those without nodes in the graph. `[C]`
     pub(super) fn groups_of_all(&self, parts: &Parts) -> Vec<usize> {
         let volumes = parts.graph.volumes();
         let touched: Vec<usize> = (0..volumes.len()).filter(|&part| volumes[part] > 0.0).collect();
@@ -243,12 +242,12 @@ impl Merging {
     }
 }
 
-/// What modularity gains when two groups become one: 2 (e_ij / t - a_i a_j / t^2) (Newman, 2004).
+/// The gain in modularity if two groups are merged: 2 (e_ij / t - a_i a_j / t^2) (Newman, 2004).
 pub(super) fn modularity_gain(edges_between: f64, volumes: [f64; 2], total_volume: f64) -> f64 {
     2.0 * (edges_between / total_volume - volumes[0] * volumes[1] / (total_volume * total_volume))
 }
 
-/// What the sum of squares grows by: n_i n_j / (n_i + n_j) |mean_i - mean_j|^2 (Ward, 1963).
+/// The growth of the sum of squares: n_i n_j / (n_i + n_j) |mean_i - mean_j|^2 (Ward, 1963).
 pub(super) fn growth_of_squares(sizes: [f64; 2], means: [&[f64]; 2]) -> f64 {
     sizes[0] * sizes[1] / (sizes[0] + sizes[1]) * square_distance(means[0], means[1])
 }
@@ -261,14 +260,14 @@ fn row(table: &[f64], i: usize, n_columns: usize) -> &[f64] {
     &table[i * n_columns..(i + 1) * n_columns]
 }
 
-/// Renumbers groups from zero by falling number of rows; of equals the one with the first part.
+/// Renumbers groups from zero by decreasing number of rows; ties go to the group with the first part.
 pub(super) fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
     let mut group_sizes = vec![0.0; leaders.len()];
     leaders.iter().zip(sizes).for_each(|(&leader, size)| group_sizes[leader] += size);
     let mut order: Vec<usize> = leaders.to_vec();
     order.sort_by(|&a, &b| group_sizes[b].total_cmp(&group_sizes[a]).then(a.cmp(&b)));
     order.dedup();
-    let mut number = vec![0; leaders.len()];
-    order.iter().enumerate().for_each(|(place, &leader)| number[leader] = place as u32);
-    leaders.iter().map(|&leader| number[leader]).collect()
+    let mut ids = vec![0; leaders.len()];
+    order.iter().enumerate().for_each(|(index, &leader)| ids[leader] = index as u32);
+    leaders.iter().map(|&leader| ids[leader]).collect()
 }

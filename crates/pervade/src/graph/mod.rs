@@ -1,4 +1,4 @@
-//! The nearest-neighbour graph of the latents, modularity on it, and merging parts to groups.
+//! The nearest-neighbour graph of the latents, its modularity, and merging of parts into groups.
 
 mod knn;
 mod merge;

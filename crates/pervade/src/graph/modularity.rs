@@ -3,13 +3,13 @@
 use super::Graph;
 use crate::{Error, Result};
 
-/// The neighbour graph seen from its parts: how many edges run between each two.
+/// The neighbour graph condensed to its parts: the number of edges between each two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartGraph {
     /// C
     pub n_parts: usize,
-    /// Edges from part to part, each edge counted in both directions, so that the table is
-    /// symmetric and an edge inside a part counts twice on the diagonal. `[C, C]`
+    /// Edges from part to part, each edge counted in both directions, so that the matrix is symmetric and an edge
+    /// inside a part counts twice on the diagonal. `[C, C]`
     pub edges: Vec<f64>,
 }
 
@@ -39,13 +39,13 @@ impl PartGraph {
         Ok(Self { n_parts, edges })
     }
 
-    /// Ends of edges in each part: the row sums of the table. `[C]`
+    /// Ends of edges in each part: the row sums of the matrix. `[C]`
     pub fn volumes(&self) -> Vec<f64> {
         self.edges.chunks_exact(self.n_parts).map(|row| row.iter().sum()).collect()
     }
 
-    /// Q = sum_g [ e_gg / t - (a_g / t)^2 ] of the groups that the parts are put into, with a_g the
-    /// volume of g and t the sum of all volumes. Between -1/2 and 1.
+    /// Q = sum_g [ e_gg / t - (a_g / t)^2 ] of a grouping of the parts, with a_g the volume of g and t the sum of all
+    /// volumes. Between -1/2 and 1.
     ///
     /// # Shapes
     /// - groups: `[C]`, the group of each part

@@ -1,37 +1,37 @@
-//! Second thoughts about a grouping: merging is greedy, and an early merge can turn out wrong.
+//! Refinement of a grouping: merging is greedy, and an early merge can turn out wrong.
 
 use std::sync::atomic::AtomicBool;
 
 use super::merge::{
-    Grouping, Merging, Parts, Score, go_on, growth_of_squares, modularity_gain, numbered_by_size,
+    Grouping, Merging, Parts, Score, check_stop, growth_of_squares, modularity_gain, numbered_by_size,
 };
 use crate::Result;
 
-/// Rounds at the most; each is a gain, and a handful is enough.
-const ROUNDS: usize = 50;
+/// Maximum number of rounds; each is a gain, and a handful is enough.
+const MAX_ROUNDS: usize = 50;
 /// Gains below this are rounding.
-const LEAST_GAIN: f64 = 1e-12;
+const MIN_GAIN: f64 = 1e-12;
 
-/// Moves single parts between groups, and merges two groups while a third is split in two, until neither
-/// raises modularity. In a grouping by Ward's criterion parts move, as long as the sum of squares falls.
+/// Moves single parts between groups, and merges two groups while splitting a third, until neither raises modularity.
+/// In a grouping by Ward's criterion only parts move, as long as the sum of squares falls.
 ///
-/// The second move undoes what merging cannot: two true clusters put together early while another
-/// was left in halves. (USPS, a seed where 3 and 5 were one cluster and 0 two: ACC 0.80.) Under Ward's
-/// criterion it would lead away from the graph's communities, towards what k-means finds, which is worse now and then.
-/// (HAR, seed 1: ACC 79 % after moves, 70 % where the sum of squares is least.)
+/// The second move undoes what merging cannot: two true clusters merged early while another stayed split in half.
+/// (USPS, a seed where 3 and 5 were one cluster and 0 two: ACC 0.80.) Under Ward's criterion it would lead away from
+/// the graph's communities towards the result of k-means, which is sometimes worse. (HAR, seed 1: ACC 79 % after moves,
+/// 70 % at the smallest sum of squares.)
 pub fn refine(parts: &Parts, grouping: Grouping) -> Grouping {
-    refine_until(parts, grouping, &AtomicBool::new(false)).expect("nobody stops it")
+    refine_until(parts, grouping, &AtomicBool::new(false)).expect("the flag is never set")
 }
 
-/// The same; ends with an error once `stop` is set.
+/// Like [`refine`]; returns an error once `stop` is set.
 pub(crate) fn refine_until(parts: &Parts, grouping: Grouping, stop: &AtomicBool) -> Result<Grouping> {
     let mut work = Refining::new(parts, &grouping, stop);
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         if !work.move_parts()? && (grouping.by_ward || !work.exchange()?) {
             break;
         }
     }
-    // Parts that the graph does not touch follow the one with the nearest mean.
+    // Parts without nodes in the graph follow the part with the nearest mean.
     let mut merged = Merging::new(parts);
     merged.leader = work.groups;
     let groups = numbered_by_size(&merged.groups_of_all(parts), &parts.sizes);
@@ -39,10 +39,10 @@ pub(crate) fn refine_until(parts: &Parts, grouping: Grouping, stop: &AtomicBool)
     Ok(Grouping { groups, modularity, ..grouping })
 }
 
-/// A grouping on the way.
+/// A grouping during refinement.
 struct Refining<'p> {
     parts: &'p Parts,
-    /// Parts that the graph touches.
+    /// Parts with nodes in the graph.
     touched: Vec<usize>,
     /// The group of each part. `[C]`
     groups: Vec<usize>,
@@ -73,8 +73,8 @@ impl<'p> Refining<'p> {
         self.touched.iter().copied().filter(|&part| self.groups[part] == group).collect()
     }
 
-    /// What the criterion gains when two sets become one group.
-    fn gain_of_joining(&self, a: &[usize], b: &[usize]) -> f64 {
+    /// The gain of the criterion if two sets become one group.
+    fn merge_gain(&self, a: &[usize], b: &[usize]) -> f64 {
         if self.by_ward {
             let [mean_a, mean_b] = [a, b].map(|set| self.mean(set));
             return -growth_of_squares([a, b].map(|set| self.size(set)), [&mean_a, &mean_b]);
@@ -89,7 +89,7 @@ impl<'p> Refining<'p> {
         set.iter().map(|&i| self.parts.sizes[i]).sum()
     }
 
-    /// The mean of the rows of a set. `[J]`
+    /// The mean of the rows of a set of parts. `[J]`
     fn mean(&self, set: &[usize]) -> Vec<f64> {
         let (n_latent, size) = (self.parts.n_latent, self.size(set));
         let sum = |column: usize| -> f64 {
@@ -98,12 +98,12 @@ impl<'p> Refining<'p> {
         (0..n_latent).map(|column| sum(column) / size).collect()
     }
 
-    /// One sweep over the parts, each to its best group. True if one moved.
+    /// One sweep over the parts, moving each to its best group. True if one moved.
     fn move_parts(&mut self) -> Result<bool> {
         let mut moved = false;
-        for place in 0..self.touched.len() {
-            go_on(self.stop)?;
-            let part = self.touched[place];
+        for index in 0..self.touched.len() {
+            check_stop(self.stop)?;
+            let part = self.touched[index];
             let from = self.groups[part];
             let without: Vec<Vec<usize>> = (0..self.n_groups)
                 .map(|group| self.members(group).into_iter().filter(|&other| other != part).collect())
@@ -111,10 +111,10 @@ impl<'p> Refining<'p> {
             if without[from].is_empty() {
                 continue;
             }
-            let gains: Vec<f64> = without.iter().map(|group| self.gain_of_joining(&[part], group)).collect();
+            let gains: Vec<f64> = without.iter().map(|group| self.merge_gain(&[part], group)).collect();
             let best =
                 (0..self.n_groups).fold(from, |best, to| if gains[to] > gains[best] { to } else { best });
-            if gains[best] > gains[from] + LEAST_GAIN {
+            if gains[best] > gains[from] + MIN_GAIN {
                 self.groups[part] = best;
                 moved = true;
             }
@@ -122,19 +122,19 @@ impl<'p> Refining<'p> {
         Ok(moved)
     }
 
-    /// Merges two groups and splits a third where that raises modularity most. True if it did.
+    /// Merges two groups and splits a third if that raises modularity; takes the best choice. True if it did.
     fn exchange(&mut self) -> Result<bool> {
         let members: Vec<Vec<usize>> = (0..self.n_groups).map(|group| self.members(group)).collect();
         let halves: Vec<Option<(Vec<usize>, f64)>> =
             members.iter().map(|group| self.best_split(group)).collect::<Result<_>>()?;
         let mut best: Option<(f64, usize, usize, usize)> = None;
         for a in 0..self.n_groups {
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
             for b in a + 1..self.n_groups {
-                let joined = self.gain_of_joining(&members[a], &members[b]);
+                let joined = self.merge_gain(&members[a], &members[b]);
                 for (c, half) in halves.iter().enumerate().filter(|&(c, _)| c != a && c != b) {
                     let gain = joined + half.as_ref().map_or(f64::NEG_INFINITY, |half| half.1);
-                    if gain > best.map_or(LEAST_GAIN, |best| best.0) {
+                    if gain > best.map_or(MIN_GAIN, |best| best.0) {
                         best = Some((gain, a, b, c));
                     }
                 }
@@ -147,19 +147,19 @@ impl<'p> Refining<'p> {
         Ok(true)
     }
 
-    /// The half that leaves when a group is split where modularity loses least, and that gain.
+    /// The half to split off so that modularity loses least, and the gain.
     fn best_split(&self, group: &[usize]) -> Result<Option<(Vec<usize>, f64)>> {
         let mut merging = Merging::new(self.parts);
         merging.alive = group.to_vec();
         while merging.alive.len() > 2 {
             merging.merge_best(Score::Modularity { only_if_rising: false });
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
         }
         let &[first, second] = merging.alive.as_slice() else { return Ok(None) };
         let (stay, leave): (Vec<usize>, Vec<usize>) =
             group.iter().partition(|&&part| merging.leader[part] == first);
         debug_assert!(leave.iter().all(|&part| merging.leader[part] == second));
-        Ok(Some((leave.clone(), -self.gain_of_joining(&stay, &leave))))
+        Ok(Some((leave.clone(), -self.merge_gain(&stay, &leave))))
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::graph::PartGraph;
 
-    /// Four cliques of two parts each; the grouping has joined two of them and halved a third.
+    /// Four cliques of two parts each; the grouping has merged two of them and split a third.
     #[test]
     fn a_wrong_merge_is_undone() {
         let clique = |part: usize| part / 2;
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Six parts on a line, three and three, one of them very small; the grouping has a part too many on the left.
+    /// Six parts on a line, three and three, one of them very small; the grouping has one part too many on the left.
     #[test]
     fn parts_move_by_the_sum_of_squares() {
         let graph = PartGraph { n_parts: 6, edges: vec![1.0; 36] };
@@ -202,7 +202,7 @@ mod tests {
             Grouping { groups, n_groups: 2, modularity, natural_number: 6, by_ward: true }
         };
         let better = refine(&parts, by_ward(vec![0, 0, 0, 0, 1, 1]));
-        // The right has the most rows now.
+        // The right group has the most rows now.
         assert_eq!(better.groups, [1, 1, 1, 0, 0, 0]);
         assert_eq!(refine(&parts, better.clone()), better);
         // A group is never emptied.

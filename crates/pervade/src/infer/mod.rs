@@ -5,7 +5,7 @@ mod memory;
 mod pass;
 mod probabilities;
 
-pub(crate) use memory::{decoding_len, pass_len, widths};
+pub(crate) use memory::{decoding_len, pass_len};
 pub(crate) use pass::blocks;
 pub use pass::{Pass, decoded, outputs};
 pub(crate) use probabilities::{argmax, cluster_probabilities};

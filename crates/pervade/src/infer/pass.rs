@@ -1,7 +1,6 @@
 //! A pass over all rows with the parameters as they are: no noise, no gradient.
 
 use crate::Result;
-use crate::compute::cpu::math::softplus_and_logistic;
 use crate::compute::{Device, Gamma, Likelihood, Matrix, Params, RowSelection};
 use crate::data::Preparation;
 use crate::nn::{Architecture, Tape};
@@ -32,7 +31,7 @@ pub(crate) fn blocks<D: Device>(
     mut visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
     let (r, b) = (params.restarts, BLOCK.min(n_rows));
-    let (j2, c) = (architecture.head.weight.columns, architecture.mixture.n_components());
+    let (j2, c) = (architecture.n_head(), architecture.mixture.n_components());
     let mut batch = device.batch(rows, r, b)?;
     let mut tape = Tape::encoder(device, architecture, r, b)?;
     let c = if gamma.is_some() { c } else { 0 };
@@ -67,7 +66,7 @@ pub fn outputs<D: Device>(
     latents: &[f32],
 ) -> Result<Vec<f32>> {
     let n = latents.len() / architecture.n_latents();
-    let mut outputs = Vec::with_capacity(n * architecture.output.weight.columns);
+    let mut outputs = Vec::with_capacity(n * architecture.n_outputs());
     output_blocks(device, architecture, params, latents, |block| outputs.extend_from_slice(block))?;
     Ok(outputs)
 }
@@ -110,18 +109,13 @@ pub fn decoded<D: Device>(
     preparation: &Preparation,
     latents: &[f32],
 ) -> Result<Vec<f32>> {
-    let d = architecture.encoder[0].weight.rows;
+    let d = architecture.n_columns();
     let width = likelihood.n_outputs(d);
     let mut rows = Vec::with_capacity(latents.len() / architecture.n_latents() * d);
     output_blocks(device, architecture, params, latents, |block| {
         for output in block.chunks_exact(width) {
             let start = rows.len();
-            match likelihood {
-                Likelihood::Bernoulli => rows.extend(output.iter().map(|&o| softplus_and_logistic(o).1)),
-                Likelihood::Gaussian | Likelihood::GaussianFixed { .. } => {
-                    rows.extend_from_slice(&output[..d]);
-                }
-            }
+            likelihood.append_mean(output, &mut rows);
             preparation.undo(&mut rows[start..]);
         }
     })?;

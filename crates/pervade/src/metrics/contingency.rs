@@ -1,24 +1,24 @@
-//! Agreement of two partitions of the same rows, from the table of how often their parts meet.
+//! Agreement of two partitions of the same rows, from their contingency table.
 
 use super::best_matching;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 
-/// How many rows each part of one partition shares with each part of another.
+/// Contingency table: the number of rows that each part of one partition shares with each part of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contingency {
     /// The distinct values of the first partition. `[A]`
     pub first_values: Vec<u32>,
     /// The distinct values of the second. `[B]`
     pub second_values: Vec<u32>,
-    /// Rows with the one value and the other. `[A, B]`
+    /// Rows with the respective pair of values. `[A, B]`
     pub counts: Vec<u64>,
     /// N
     pub n_rows: u64,
 }
 
 impl Contingency {
-    /// Counts; the values of each partition are put in rising order.
+    /// Counts the pairs; the values of each partition are sorted.
     ///
     /// # Shapes
     /// - first, second: `[N]`
@@ -32,7 +32,7 @@ impl Contingency {
         }
         let (first_values, second_values) = (distinct(first), distinct(second));
         let [rows, columns] = [first_values.len(), second_values.len()];
-        // Counted once, and once more as signed numbers where the best matching is looked for.
+        // One table of counts, and one of signed counts for the search of the best matching.
         let need = Need::of("", product(&[2, rows, columns, size_of::<u64>()]));
         let what = format!("a table of {rows} x {columns} pairs of labels and clusters");
         require(&what, &need, "check that the labels are classes, not the names of single rows")?;
@@ -46,7 +46,7 @@ impl Contingency {
         Ok(Self { first_values, second_values, counts, n_rows: first.len() as u64 })
     }
 
-    /// Share of rows in the best one-to-one matching of the two partitions' values.
+    /// Fraction of rows on the best one-to-one matching of the two partitions' values.
     pub fn accuracy(&self) -> f64 {
         let matched: u64 = self
             .matching()
@@ -57,15 +57,15 @@ impl Contingency {
         matched as f64 / self.n_rows as f64
     }
 
-    /// The place in `second_values` matched to each of `first_values`, so that the matched rows are
-    /// most; none where the second partition has fewer values. `[A]`
+    /// The index in `second_values` matched to each of `first_values`, with the most rows matched; `None` for values
+    /// left over if the second partition has fewer. `[A]`
     pub fn matching(&self) -> Vec<Option<usize>> {
         let counts: Vec<i64> = self.counts.iter().map(|&count| count as i64).collect();
         best_matching(&counts, self.first_values.len(), self.second_values.len())
     }
 
-    /// Mutual information over the arithmetic mean of the entropies, within [0, 1]; one when
-    /// neither partition splits anything.
+    /// Normalised mutual information: mutual information over the arithmetic mean of the entropies, within [0, 1]; one
+    /// if both partitions have a single part.
     pub fn nmi(&self) -> f64 {
         let (firsts, seconds) = self.sums();
         if firsts.len() == 1 && seconds.len() == 1 {
@@ -73,12 +73,12 @@ impl Contingency {
         }
         let n = self.n_rows as f64;
         let mut information = 0.0;
-        for (place, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (a, b) = (firsts[place / seconds.len()], seconds[place % seconds.len()]);
+        for (index, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (a, b) = (firsts[index / seconds.len()], seconds[index % seconds.len()]);
             information +=
                 count as f64 / n * ((count as f64).ln() + n.ln() - (a as f64).ln() - (b as f64).ln());
         }
-        // Rounding leaves a trace where there is nothing in common.
+        // Rounding leaves a trace if there is nothing in common.
         if information < f64::EPSILON {
             return 0.0;
         }
@@ -98,9 +98,9 @@ impl Contingency {
         (in_both - expected) / (0.5 * (in_first + in_second) - expected)
     }
 
-    /// The same table with the second partition's values in the order of the first's that they are
-    /// matched to, those without a match last. Where the second has no fewer values than the first,
-    /// the matched rows stand on the diagonal.
+    /// The same table with the second partition's values in the order of the first's that they are matched to,
+    /// unmatched ones last. If the second has at least as many values as the first, the matched rows are on the
+    /// diagonal.
     pub fn matched(&self) -> Self {
         let n_second = self.second_values.len();
         let mut order: Vec<usize> = self.matching().into_iter().flatten().collect();
@@ -111,7 +111,7 @@ impl Contingency {
         Self { second_values, counts, ..self.clone() }
     }
 
-    /// Rows of each value of the first partition, and of the second.
+    /// Marginals: rows of each value of the first partition, and of the second.
     fn sums(&self) -> (Vec<u64>, Vec<u64>) {
         let n_second = self.second_values.len();
         let firsts = self.counts.chunks_exact(n_second).map(|row| row.iter().sum()).collect();
@@ -120,7 +120,7 @@ impl Contingency {
     }
 }
 
-/// Clustering accuracy: the share of rows in the best one-to-one matching of clusters and labels.
+/// Clustering accuracy: the fraction of rows on the best one-to-one matching of clusters and labels.
 ///
 /// # Shapes
 /// - clusters, labels: `[N]`
@@ -144,7 +144,7 @@ pub fn ari(clusters: &[u32], labels: &[u32]) -> Result<f64> {
     Ok(Contingency::new(clusters, labels)?.ari())
 }
 
-/// Labels against clusters, the clusters in the order of the labels matched to them, see
+/// Confusion matrix of labels and clusters, the clusters in the order of the labels matched to them, see
 /// [`Contingency::matched`].
 ///
 /// # Shapes
@@ -153,7 +153,7 @@ pub fn confusion(clusters: &[u32], labels: &[u32]) -> Result<Contingency> {
     Ok(Contingency::new(labels, clusters)?.matched())
 }
 
-/// Entropy in nats of the distribution that `counts` are in proportion to.
+/// Entropy in nats of the distribution proportional to `counts`.
 pub(super) fn entropy(counts: &[u64]) -> f64 {
     let total = counts.iter().sum::<u64>() as f64;
     let shares = counts.iter().filter(|count| **count > 0).map(|&count| count as f64 / total);

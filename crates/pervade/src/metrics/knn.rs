@@ -1,4 +1,4 @@
-//! The k-nearest-neighbour classifier: how well a representation keeps rows of one label together.
+//! The k-nearest-neighbour classifier, which tells how well a representation keeps rows of one label together.
 
 use rayon::prelude::*;
 
@@ -14,14 +14,14 @@ use crate::{Error, Result};
 pub struct Labelled<'a> {
     /// The representation.
     pub rows: &'a [f32],
-    /// What it is judged by.
+    /// The true labels.
     pub labels: &'a [u32],
 }
 
-/// Rows beyond k that the search in single precision finds, so that double precision can decide.
+/// Rows beyond k that the search in single precision returns, so that double precision can decide.
 const SPARE: usize = 8;
 
-/// The share of the test rows whose label is not the one that the k nearest known rows have, for each of `ks`.
+/// The error rate of the k-nearest-neighbour classifier on the test rows, for each of `ks`.
 ///
 /// One exact search by Euclidean distance serves all k; see [`knn_labels`].
 pub fn knn_errors(known: Labelled, test: Labelled, n_columns: usize, ks: &[usize]) -> Result<Vec<f64>> {
@@ -34,8 +34,8 @@ pub fn knn_errors(known: Labelled, test: Labelled, n_columns: usize, ks: &[usize
     Ok(found.iter().map(|found| wrong(found) as f64 / n as f64).collect())
 }
 
-/// The most frequent label among the k nearest known rows of each row, for each of `ks`; the smallest of equally
-/// frequent ones, as scikit-learn has it. Of equally near known rows the earlier counts as nearer.
+/// The most frequent label among the k nearest known rows of each row, for each of `ks`. Ties go to the smallest label,
+/// as in scikit-learn, and among equally near known rows to the first.
 ///
 /// # Shapes
 /// - rows: `[n, J]`, result: `[n]` for each of `ks`
@@ -58,33 +58,33 @@ pub fn knn_labels(known: Labelled, rows: &[f32], n_columns: usize, ks: &[usize])
     Ok(ks.iter().map(labels).collect())
 }
 
-/// The smallest of the most frequent.
+/// The most frequent label; ties go to the smallest.
 fn most_frequent(labels: impl Iterator<Item = u32>) -> u32 {
     let mut labels: Vec<u32> = labels.collect();
     labels.sort_unstable();
     let runs = labels.chunk_by(|a, b| a == b);
-    // Of equal runs `max_by_key` takes the last, so they are seen from the end.
+    // `max_by_key` returns the last of equal runs, so they are visited in reverse.
     runs.rev().max_by_key(|run| run.len()).map_or(0, |run| run[0])
 }
 
-/// The k known rows at the least distance in double precision, nearest first. `[n, k]`
+/// The k nearest known rows by distance in double precision, nearest first. `[n, k]`
 ///
-/// Single precision proposes a few more than k. Its squared distances are off by less than `slack` of their
-/// value, so when the last proposal lies farther than the k-th by more than that, no row was missed;
-/// otherwise all known rows are compared.
+/// Single precision proposes a few more than k. Its squared distances are off by less than `slack` of their value, so
+/// if the last proposal is farther than the k-th by more than that, no row was missed; otherwise all known rows are
+/// compared.
 fn exact_nearest(known: &[f32], rows: &[f32], n_columns: usize, k: usize) -> Vec<u32> {
     let n_known = known.len() / n_columns;
     let proposed = (k + SPARE).min(n_known);
     let proposals = nearest_rows(known, rows, n_columns, proposed);
-    // A rounding for each difference, product and sum, of half a unit in the last place.
+    // One rounding for each difference, product and sum, of half a unit in the last digit.
     let slack = (n_columns + 3) as f64 * f64::from(f32::EPSILON);
     let tiny = n_columns as f64 * f64::from(f32::MIN_POSITIVE);
-    let square = |row: &[f32], place: u32| {
-        let other = &known[place as usize * n_columns..][..n_columns];
+    let square = |row: &[f32], index: u32| {
+        let other = &known[index as usize * n_columns..][..n_columns];
         row.iter().zip(other).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum::<f64>()
     };
-    let ranked = |row: &[f32], places: &mut dyn Iterator<Item = u32>| {
-        let mut found: Vec<(f64, u32)> = places.map(|place| (square(row, place), place)).collect();
+    let ranked = |row: &[f32], indices: &mut dyn Iterator<Item = u32>| {
+        let mut found: Vec<(f64, u32)> = indices.map(|index| (square(row, index), index)).collect();
         let nearer = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if k < found.len() {
             found.select_nth_unstable_by(k, nearer);
@@ -94,13 +94,13 @@ fn exact_nearest(known: &[f32], rows: &[f32], n_columns: usize, k: usize) -> Vec
         found
     };
     let each = |(row, proposals): (&[f32], &[(f32, u32)])| {
-        let mut found = ranked(row, &mut proposals.iter().map(|&(_, place)| place));
+        let mut found = ranked(row, &mut proposals.iter().map(|&(_, index)| index));
         let last = proposals.last().map_or(0.0, |&(square, _)| f64::from(square));
         let kth = found.last().map_or(0.0, |&(square, _)| square);
         if proposed < n_known && last <= kth * (1.0 + 2.0 * slack) + tiny {
             found = ranked(row, &mut (0..n_known as u32));
         }
-        found.into_iter().map(|(_, place)| place).collect::<Vec<u32>>()
+        found.into_iter().map(|(_, index)| index).collect::<Vec<u32>>()
     };
     rows.par_chunks_exact(n_columns).zip(proposals.par_chunks_exact(proposed)).flat_map_iter(each).collect()
 }
@@ -116,16 +116,20 @@ mod tests {
         assert_eq!(most_frequent([4].into_iter()), 4);
     }
 
-    /// Small differences beside a large one: single precision sees equal distances, double precision tells them.
+    /// Small differences next to a large one: equal distances in single precision, different ones in double precision.
     #[test]
     fn double_precision_decides() {
         let known: Vec<f32> = (0..40).flat_map(|i| [64.0, 1e-3 * (40 - i) as f32]).collect();
         assert_ne!(
             nearest_rows(&known, &[0.0, 0.0], 2, 1)[0].1,
             39,
-            "in single precision the first of equals"
+            "in single precision ties go to the first"
         );
         assert_eq!(exact_nearest(&known, &[0.0, 0.0], 2, 3), [39, 38, 37]);
-        assert_eq!(exact_nearest(&[1.0; 80], &[1.0, 1.0], 2, 3), [0, 1, 2], "equal rows, the earlier first");
+        assert_eq!(
+            exact_nearest(&[1.0; 80], &[1.0, 1.0], 2, 3),
+            [0, 1, 2],
+            "equal rows, ties go to the first"
+        );
     }
 }

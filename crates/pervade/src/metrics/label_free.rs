@@ -1,4 +1,4 @@
-//! Scores that need no labels.
+//! Scores that need no labels: occupancy, entropy, stability, silhouette.
 
 use super::ari;
 use super::contingency::entropy;
@@ -7,10 +7,10 @@ use crate::seed::Key;
 use crate::{Error, Result};
 use pervade_compute::parallel::collect_rows;
 
-/// A cluster is live when it holds at least this share of the rows.
+/// A cluster is live if it holds at least this fraction of the rows.
 pub const LIVE_SHARE: f64 = 0.005;
 
-/// Rows in each cluster.
+/// Number of rows in each cluster.
 ///
 /// # Shapes
 /// - clusters: `[N]`, result: `[K]`
@@ -25,8 +25,7 @@ pub fn occupancy(clusters: &[u32], n_clusters: usize) -> Result<Vec<u64>> {
     Ok(counts)
 }
 
-/// Entropy of the cluster sizes in nats: log K when all are equal, zero when one holds all rows
-/// (or there are no rows).
+/// Entropy of the cluster sizes in nats: log K if all are equal, zero if one holds all rows (or there are no rows).
 ///
 /// # Shapes
 /// - occupancy: `[K]`
@@ -43,7 +42,7 @@ pub fn live_clusters(occupancy: &[u64]) -> usize {
     occupancy.iter().filter(|&&count| count > 0 && count as f64 >= least).count()
 }
 
-/// Mean entropy of q(c|x) in nats: zero when every row is sure of its cluster.
+/// Mean entropy of q(c|x) in nats: zero if every row has one certain cluster.
 ///
 /// # Shapes
 /// - probabilities: `[N, K]`
@@ -57,15 +56,15 @@ pub fn mean_entropy<P: Copy + Into<f64>>(probabilities: &[P], n_clusters: usize)
     Ok(sum / (probabilities.len() / n_clusters) as f64)
 }
 
-/// Mean pairwise adjusted Rand index of several clusterings of the same rows: one when all are
-/// equal. None when there are fewer than two.
+/// Mean pairwise adjusted Rand index of several clusterings of the same rows: one if all are equal. `None` if there are
+/// fewer than two.
 ///
 /// # Shapes
 /// - each of partitions: `[N]`
 pub fn stability<P: AsRef<[u32]>>(partitions: &[P]) -> Result<Option<f64>> {
     let (mut sum, mut n_pairs) = (0.0, 0);
-    for (place, first) in partitions.iter().enumerate() {
-        for second in &partitions[place + 1..] {
+    for (index, first) in partitions.iter().enumerate() {
+        for second in &partitions[index + 1..] {
             sum += ari(first.as_ref(), second.as_ref())?;
             n_pairs += 1;
         }
@@ -73,10 +72,9 @@ pub fn stability<P: AsRef<[u32]>>(partitions: &[P]) -> Result<Option<f64>> {
     Ok((n_pairs > 0).then(|| sum / f64::from(n_pairs)))
 }
 
-/// Mean silhouette (Rousseeuw, 1987) by Euclidean distance, exact on a uniform sample of at most
-/// `max_rows` rows: the mean of (b - a) / max(a, b), with a the mean distance to the other rows
-/// of one's cluster and b to those of the nearest other one; zero for a row alone in its cluster.
-/// None when the sample has fewer than two clusters.
+/// Mean silhouette (Rousseeuw, 1987) by Euclidean distance, exact on a uniform sample of at most `max_rows` rows: the
+/// mean of (b - a) / max(a, b), with a the mean distance to the other rows of the same cluster and b to those of the
+/// nearest other cluster; zero for a row alone in its cluster. `None` if the sample has fewer than two clusters.
 ///
 /// # Shapes
 /// - latents: `[N, J]`, clusters: `[N]`
@@ -99,10 +97,10 @@ pub fn silhouette(
     if values.len() < 2 {
         return Ok(None);
     }
-    // Rows of the sample as (cluster, latent), clusters numbered without gaps.
-    let number = |row: usize| values.partition_point(|&value| value < clusters[row]);
+    // Rows of the sample as (cluster, latent), with clusters renumbered without gaps.
+    let id = |row: usize| values.partition_point(|&value| value < clusters[row]);
     let points: Vec<(usize, &[f32])> =
-        sample.iter().map(|&row| (number(row), &latents[row * n_latent..(row + 1) * n_latent])).collect();
+        sample.iter().map(|&row| (id(row), &latents[row * n_latent..(row + 1) * n_latent])).collect();
     let mut sizes = vec![0usize; values.len()];
     for (cluster, _) in &points {
         sizes[*cluster] += 1;

@@ -1,8 +1,7 @@
 //! The assignment problem: the one-to-one matching of rows and columns with the highest sum.
 
-/// The column matched to each row so that the sum of the matched values is highest; none where
-/// there are more rows than columns. Shortest augmenting paths with potentials (Kuhn, 1955;
-/// Jonker and Volgenant, 1987), O(n^2 m).
+/// The column matched to each row so that the sum of the matched values is highest; `None` for rows left over if there
+/// are fewer columns. Shortest augmenting paths with potentials (Kuhn, 1955; Jonker and Volgenant, 1987), O(n^2 m).
 ///
 /// # Shapes
 /// - values: `[n_rows, n_columns]`, result: `[n_rows]`
@@ -18,9 +17,9 @@ pub fn best_matching(values: &[i64], n_rows: usize, n_columns: usize) -> Vec<Opt
     matched
 }
 
-/// The column of each row at the lowest sum of costs, for `n_rows <= n_columns`.
+/// The column of each row at the lowest total cost, for `n_rows <= n_columns`.
 fn match_rows(n_rows: usize, n_columns: usize, cost: impl Fn(usize, usize) -> i64) -> Vec<usize> {
-    /// The row that no column has: marks a free column.
+    /// Marks a free column.
     const FREE: usize = usize::MAX;
     let mut row_potential = vec![0i64; n_rows];
     let mut column_potential = vec![0i64; n_columns];
@@ -53,7 +52,7 @@ fn match_rows(n_rows: usize, n_columns: usize, cost: impl Fn(usize, usize) -> i6
             row_potential[row_of[column]] += reached - distance[column];
             column_potential[column] -= reached - distance[column];
         }
-        // Along the path every column passes its row on to the one after it.
+        // Every column on the path passes its row on to the next.
         let mut column = free_column;
         while came_from[column] != FREE {
             row_of[column] = row_of[came_from[column]];
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The highest sum by trying every way to match the rows from `row` on.
+    /// The highest sum, by trying every matching of the rows from `row` on.
     fn brute_force(values: &[i64], n_columns: usize, row: usize, free: &mut Vec<bool>, skips: usize) -> i64 {
         if row * n_columns == values.len() {
             return 0;

@@ -1,14 +1,14 @@
-//! A mixture of Gaussians with diagonal covariance, and what it says about rows.
+//! A mixture of Gaussians with diagonal covariance: density, responsibilities, samples.
 
 use crate::compute::Components;
-use crate::compute::cpu::highest;
+use crate::compute::cpu::argmax;
 use crate::compute::cpu::math::normal_pair;
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
 use pervade_compute::parallel::collect_rows;
 
-/// p(z) = sum_m w_m N(z; mu_m, diag s2_m).
+/// Gaussian mixture with diagonal covariances: p(z) = sum_m w_m N(z; mu_m, diag s2_m).
 ///
 /// # Shapes
 /// - log_weights: `[C]`, means and variances: `[C, J]`
@@ -27,7 +27,7 @@ pub struct DiagonalMixture {
 }
 
 impl DiagonalMixture {
-    /// A mixture from its parts, which must fit together, be finite, and have positive variances.
+    /// Creates a mixture from its parameters, which must be finite and have matching shapes and positive variances.
     ///
     /// # Shapes
     /// - log_weights: `[C]`, means and variances: `[C, J]`
@@ -52,7 +52,7 @@ impl DiagonalMixture {
         Ok(Self { log_weights, means, variances, n_components, n_latent })
     }
 
-    /// New rows of component `m`: [count, J].
+    /// Samples rows of component `m`: `[count, J]`.
     pub fn draw(&self, m: usize, count: usize, key: Key) -> Result<Vec<f32>> {
         if m >= self.n_components {
             let must = format!("must be below {}, the number of components", self.n_components);
@@ -67,7 +67,7 @@ impl DiagonalMixture {
         Ok((0..count * j).map(value).collect())
     }
 
-    /// l_m = log w_m + log N(z; mu_m, s2_m) of every row.
+    /// Log joint of every row and component: l_m = log w_m + log N(z; mu_m, s2_m).
     ///
     /// # Shapes
     /// - latents: `[N, J]`, result: `[N, C]`
@@ -83,7 +83,7 @@ impl DiagonalMixture {
         }))
     }
 
-    /// log p(z) of every row, in nats: log-sum-exp of the log joint.
+    /// Log density of every row in nats, log p(z): the log-sum-exp of the log joint.
     ///
     /// # Shapes
     /// - latents: `[N, J]`, result: `[N]`
@@ -100,7 +100,8 @@ impl DiagonalMixture {
         }))
     }
 
-    /// gamma_m = p(m | z): softmax of the log joint; each row sums to one however far it lies.
+    /// Responsibilities gamma_m = p(m | z): the softmax of the log joint; each row sums to one, however far out it
+    /// lies.
     ///
     /// # Shapes
     /// - latents: `[N, J]`, result: `[N, C]`
@@ -117,7 +118,7 @@ impl DiagonalMixture {
         }))
     }
 
-    /// The component with the highest log joint of every row; the first of equals.
+    /// The component with the highest log joint for every row; ties go to the first.
     ///
     /// # Shapes
     /// - latents: `[N, J]`, result: `[N]`
@@ -127,13 +128,13 @@ impl DiagonalMixture {
         Ok(collect_rows(n_rows, |rows| {
             let mut out = Vec::with_capacity(rows.len());
             components.for_each_block(latents, rows, |block| {
-                out.extend(block.rows_mut(self.n_components).map(|row| highest(row) as u32));
+                out.extend(block.rows_mut(self.n_components).map(|row| argmax(row) as u32));
             });
             out
         }))
     }
 
-    /// The components laid out for computing, relative to `centre`. `[J]`
+    /// The components in the layout for computing, relative to `centre` (`[J]`).
     pub(super) fn components(&self, centre: &[f64]) -> Components {
         let half_log_two_pi = 0.5 * std::f64::consts::TAU.ln();
         let log_constants: Vec<f64> = (0..self.n_components)
@@ -142,7 +143,7 @@ impl DiagonalMixture {
                 self.log_weights[m] - variances.iter().map(|s2| half_log_two_pi + 0.5 * s2.ln()).sum::<f64>()
             })
             .collect();
-        Components::new(&log_constants, &self.means, |place| self.variances[place].recip(), centre)
+        Components::new(&log_constants, &self.means, |index| self.variances[index].recip(), centre)
     }
 }
 
@@ -152,17 +153,17 @@ mod tests {
     use crate::seed::Stream;
 
     #[test]
-    fn rows_that_are_drawn_have_the_moments_of_their_component() -> Result<()> {
+    fn samples_have_the_moments_of_their_component() -> Result<()> {
         let mixture =
             DiagonalMixture::new(vec![-1.0; 2], vec![0.0, 1.0, 5.0, -3.0], vec![1.0, 1.0, 4.0, 0.25], 2)?;
         let rows = mixture.draw(1, 40_000, Key::new(7, Stream::Generate, 1))?;
         for (column, mean, sd) in [(0, 5.0, 2.0), (1, -3.0, 0.5)] {
             let values = || rows.iter().skip(column).step_by(2).map(|&x| f64::from(x));
             let found = values().sum::<f64>() / 40_000.0;
-            let spread = (values().map(|x| (x - found).powi(2)).sum::<f64>() / 40_000.0).sqrt();
+            let deviation = (values().map(|x| (x - found).powi(2)).sum::<f64>() / 40_000.0).sqrt();
             // Four standard errors.
             assert!((found - mean).abs() < 4.0 * sd / 200.0, "mean {found}");
-            assert!((spread - sd).abs() < 4.0 * sd / 282.0, "sd {spread}");
+            assert!((deviation - sd).abs() < 4.0 * sd / 282.0, "sd {deviation}");
         }
         assert!(mixture.draw(2, 1, Key::new(7, Stream::Generate, 1)).is_err());
         Ok(())

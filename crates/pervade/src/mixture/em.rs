@@ -10,63 +10,62 @@ use crate::seed::Key;
 use crate::{Error, Result};
 use pervade_compute::parallel::{map_chunks, n_chunks};
 
-/// No variance falls below this share of the mean variance of the latents' columns. A component on
-/// repeated rows would otherwise shrink for ever and its density grow without bound; a share keeps
-/// the result the same when all latents are multiplied by a number. Components that matter are
-/// broader by three orders of magnitude.
+/// No variance falls below this fraction of the mean variance of the latents' columns. Otherwise a component on
+/// repeated rows would shrink for ever and its density grow without bound; a relative floor keeps the result the same
+/// if all latents are scaled. Components that matter are broader by three orders of magnitude.
 const VARIANCE_FLOOR_RATIO: f64 = 1e-6;
-/// The floor where all rows are the same and a share of nothing would be nothing.
+/// The floor if all rows are the same, where a relative floor would be zero.
 const MIN_VARIANCE: f64 = 1e-12;
-/// Rows a component counts for at least, so that its log weight stays finite.
+/// Minimum number of rows a component counts for, so that its log weight stays finite.
 const MIN_MASS_ROWS: f64 = 1e-8;
 
-/// How to fit a mixture.
+/// Options for fitting a mixture by EM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EmOptions {
     /// C
     pub components: usize,
-    /// Starts tried; the one that ends with the highest log likelihood is kept.
+    /// Number of k-means starts; the fit with the highest log likelihood is kept.
     pub restarts: usize,
-    /// EM iterations of each start at most.
+    /// Maximum number of EM iterations per start.
     pub max_iterations: usize,
-    /// Stop when an iteration raises the mean log likelihood by less than this share of it (of one
-    /// nat where it is nearer to zero).
+    /// Stop if an iteration raises the mean log likelihood by less than this fraction of it (of one nat if it is nearer
+    /// to zero).
     pub tolerance: f64,
-    /// No variance falls below this, whatever the scale of the rows; zero leaves the floor that depends on it.
-    pub least_variance: f64,
+    /// Absolute lower bound on the variances; zero leaves only the floor relative to the scale of the rows.
+    pub min_variance: f64,
 }
 
 impl Default for EmOptions {
     fn default() -> Self {
-        Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6, least_variance: 0.0 }
+        Self { components: 10, restarts: 10, max_iterations: 150, tolerance: 1e-6, min_variance: 0.0 }
     }
 }
 
 impl EmOptions {
-    /// The same options after a change.
+    /// Applies a change.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 }
 
-/// A fitted mixture and how it came about.
+/// A fitted mixture, with the history of its fit.
 #[derive(Clone, Debug)]
 pub struct EmFit {
     /// The mixture.
     pub mixture: DiagonalMixture,
     /// Mean log density of the rows under `mixture`, in nats per row.
     pub log_likelihood: f64,
-    /// The same at the start and after each iteration. `[iterations + 1]`
+    /// The mean log density at the start and after each iteration. `[iterations + 1]`
     pub trace: Vec<f64>,
     /// Whether the gain fell below the tolerance before the iterations ran out.
     pub converged: bool,
-    /// Which restart this is.
+    /// Index of the start that this fit came from.
     pub restart: usize,
 }
 
-/// Fits a mixture from several k-means starts and keeps the most likely (the first of equals).
+/// Fits a mixture from several k-means starts and keeps the most likely; ties go to the first.
 ///
 /// # Shapes
 /// - latents: `[N, J]`
@@ -77,29 +76,29 @@ pub fn fit<D: Device>(
     options: &EmOptions,
     key: Key,
 ) -> Result<EmFit> {
-    fit_asking(device, latents, n_latent, options, key, &mut || Ok(()))
+    fit_with_interrupt(device, latents, n_latent, options, key, &mut || Ok(()))
 }
 
-/// The same, asking before each iteration whether to go on.
-pub(crate) fn fit_asking<D: Device>(
+/// Like [`fit`], calling `interrupt` before each iteration to check for an interrupt.
+pub(crate) fn fit_with_interrupt<D: Device>(
     device: &D,
     latents: &[f32],
     n_latent: usize,
     options: &EmOptions,
     key: Key,
-    ask: Interrupt<'_>,
+    interrupt: Interrupt<'_>,
 ) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("components", options.components, n_rows)?;
     if options.restarts == 0 {
         return Err(Error::setting("restarts", 0, "must be at least 1"));
     }
-    let scale = Scale::of(latents, n_latent, options.least_variance);
+    let scale = Scale::of(latents, n_latent, options.min_variance);
     let mut points = device.points(latents, n_latent)?;
     let mut best: Option<EmFit> = None;
     for restart in 0..options.restarts {
         let start =
-            lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart, ask)?;
+            lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart, interrupt)?;
         let previous = DiagonalMixture {
             log_weights: vec![0.0; options.components],
             means: start.centres,
@@ -107,8 +106,9 @@ pub(crate) fn fit_asking<D: Device>(
             n_components: options.components,
             n_latent,
         };
-        let start = maximise(&start.moments, previous, &scale);
-        let fit = EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale, ask)? };
+        let start = m_step(&start.moments, previous, &scale);
+        let fit =
+            EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale, interrupt)? };
         if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
             best = Some(fit);
         }
@@ -116,8 +116,8 @@ pub(crate) fn fit_asking<D: Device>(
     Ok(best.expect("at least one restart"))
 }
 
-/// Bytes that k-means and EM need beside the latents: every chunk of rows has moments of its own, and every row its
-/// nearest centre with the distance, before and after an iteration.
+/// Bytes that k-means and EM need in addition to the latents: every chunk of rows has its own moments, and every row
+/// its nearest centre and distance, before and after an iteration.
 pub fn bytes_needed(n_rows: usize, n_latent: usize, components: usize) -> u64 {
     let mixtures = n_chunks(n_rows).saturating_add(4);
     let columns = n_latent.saturating_mul(2).saturating_add(1);
@@ -129,19 +129,19 @@ pub fn bytes_needed(n_rows: usize, n_latent: usize, components: usize) -> u64 {
 ///
 /// # Shapes
 /// - latents: `[N, J]`
-pub fn improve<D: Device>(
+pub fn fit_from<D: Device>(
     device: &D,
     latents: &[f32],
     start: DiagonalMixture,
     options: &EmOptions,
 ) -> Result<EmFit> {
     let n_rows = check_latents(latents, start.n_latent)?;
-    let scale = Scale::of(latents, start.n_latent, options.least_variance);
+    let scale = Scale::of(latents, start.n_latent, options.min_variance);
     let mut points = device.points(latents, start.n_latent)?;
     iterate(device, &mut points, n_rows, start, options, &scale, &mut || Ok(()))
 }
 
-/// Where the latents lie and how far they spread.
+/// Location and scale of the latents.
 struct Scale {
     /// `[J]`
     centre: Vec<f64>,
@@ -150,17 +150,17 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(latents: &[f32], n_latent: usize, least_variance: f64) -> Self {
+    fn of(latents: &[f32], n_latent: usize, min_variance: f64) -> Self {
         let centre = column_means(latents, n_latent);
         let squares = map_chunks(latents.len() / n_latent, |rows| {
             latents[rows.start * n_latent..rows.end * n_latent]
                 .iter()
                 .enumerate()
-                .map(|(place, &z)| (f64::from(z) - centre[place % n_latent]).powi(2))
+                .map(|(index, &z)| (f64::from(z) - centre[index % n_latent]).powi(2))
                 .sum::<f64>()
         });
         let mean_variance = squares.iter().sum::<f64>() / latents.len() as f64;
-        let variance_floor = (VARIANCE_FLOOR_RATIO * mean_variance).max(MIN_VARIANCE).max(least_variance);
+        let variance_floor = (VARIANCE_FLOOR_RATIO * mean_variance).max(MIN_VARIANCE).max(min_variance);
         Self { centre, mean_variance, variance_floor }
     }
 }
@@ -172,12 +172,12 @@ fn iterate<D: Device>(
     mut mixture: DiagonalMixture,
     options: &EmOptions,
     scale: &Scale,
-    ask: Interrupt<'_>,
+    interrupt: Interrupt<'_>,
 ) -> Result<EmFit> {
     mixture.variances.iter_mut().for_each(|s2| *s2 = s2.max(scale.variance_floor));
     let mut trace = Vec::with_capacity(options.max_iterations + 1);
     loop {
-        ask()?;
+        interrupt()?;
         let (moments, log_density) = device.e_step(points, &mixture.components(&scale.centre))?;
         let log_likelihood = log_density / n_rows as f64;
         let gain = trace.last().map_or(f64::INFINITY, |previous| log_likelihood - previous);
@@ -186,13 +186,13 @@ fn iterate<D: Device>(
         if converged || trace.len() > options.max_iterations {
             return Ok(EmFit { mixture, log_likelihood, trace, converged, restart: 0 });
         }
-        mixture = maximise(&moments, mixture, scale);
+        mixture = m_step(&moments, mixture, scale);
     }
 }
 
-/// M step: w_m = N_m / N, mu_m and s2_m the moments of component m. A component that no row
-/// answers to keeps its place in `previous`.
-fn maximise(moments: &Moments, previous: DiagonalMixture, scale: &Scale) -> DiagonalMixture {
+/// M step: w_m = N_m / N, mu_m and s2_m the moments of component m. A component without rows keeps its parameters from
+/// `previous`.
+fn m_step(moments: &Moments, previous: DiagonalMixture, scale: &Scale) -> DiagonalMixture {
     let DiagonalMixture { n_components, n_latent, .. } = previous;
     let mut mixture = previous;
     let mass = |m: usize| moments.mass(m).max(MIN_MASS_ROWS);

@@ -1,7 +1,6 @@
 //! k-means: k-means++ start (Arthur and Vassilvitskii, 2007), then Lloyd's iterations.
 //!
-//! Lloyd's iteration is EM with unit variances and responsibilities of zero and one, and shares
-//! its arithmetic.
+//! Lloyd's iteration is EM with unit variances and responsibilities of zero and one, and shares its arithmetic.
 
 use crate::compute::{Components, Device, Moments};
 use crate::interrupt::Interrupt;
@@ -12,26 +11,26 @@ use pervade_compute::parallel::map_chunks;
 
 /// The start is drawn from a sample of at most this many rows.
 const START_ROWS: usize = 20_000;
-/// Lloyd's iterations stop here even if rows still move.
+/// Maximum number of Lloyd's iterations, even if rows still move.
 const MAX_ITERATIONS: usize = 40;
-/// Third counter of the draws for the start; `Key::permute` uses the ones below 8.
+/// Third counter of the random draws for the start; `Key::permute` uses those below 8.
 const START_DRAW: u32 = 8;
 
-/// Clusters around centres.
+/// The result of k-means: centres and the cluster of every row.
 #[derive(Clone, Debug)]
-pub struct KMeans {
+pub struct KMeansFit {
     /// `[K, J]`
     pub centres: Vec<f64>,
-    /// The cluster of every row: its nearest centre, the first of equals. `[N]`
+    /// The cluster of every row, that of its nearest centre; ties go to the first. `[N]`
     pub assignment: Vec<u32>,
-    /// Sum over rows of the squared distance to the centre they were assigned to (where it stood
-    /// before its last move, if rows still moved when the iterations ran out).
+    /// Sum over rows of the squared distance to their assigned centre (before its last move, if rows still moved when
+    /// the iterations ran out).
     pub inertia: f64,
-    /// Lloyd's iterations done.
+    /// Number of Lloyd's iterations.
     pub iterations: usize,
 }
 
-/// Finds `n_clusters` centres. Draw number `restart` of `key`'s stream gives the start.
+/// Clusters the rows into `n_clusters` by k-means. Draw `restart` of `key`'s stream gives the start.
 ///
 /// # Shapes
 /// - latents: `[N, J]`
@@ -42,7 +41,7 @@ pub fn kmeans<D: Device>(
     n_clusters: usize,
     key: Key,
     restart: usize,
-) -> Result<KMeans> {
+) -> Result<KMeansFit> {
     let n_rows = check_latents(latents, n_latent)?;
     check_components("clusters", n_clusters, n_rows)?;
     let centre = column_means(latents, n_latent);
@@ -50,7 +49,7 @@ pub fn kmeans<D: Device>(
     let Lloyd { centres, iterations, .. } =
         lloyd(device, &mut points, latents, &centre, n_clusters, key, restart, &mut || Ok(()))?;
     let (assignment, square_distances) = device.assigned(&points)?;
-    Ok(KMeans { centres, assignment, inertia: square_distances.iter().sum(), iterations })
+    Ok(KMeansFit { centres, assignment, inertia: square_distances.iter().sum(), iterations })
 }
 
 /// An error unless `n_components` lies between one and the number of rows.
@@ -78,11 +77,11 @@ pub(super) fn column_means(latents: &[f32], n_latent: usize) -> Vec<f64> {
     (0..n_latent).map(|j| sums.iter().map(|chunk| chunk[j]).sum::<f64>() / n_rows as f64).collect()
 }
 
-/// Where Lloyd's iterations end.
+/// The result of Lloyd's iterations.
 pub(super) struct Lloyd {
     /// `[K, J]`
     pub(super) centres: Vec<f64>,
-    /// Of the clusters, relative to the latents' centre.
+    /// Moments of the clusters, relative to the latents' centre.
     pub(super) moments: Moments,
     pub(super) iterations: usize,
 }
@@ -96,14 +95,14 @@ pub(super) fn lloyd<D: Device>(
     n_clusters: usize,
     key: Key,
     restart: usize,
-    ask: Interrupt<'_>,
+    interrupt: Interrupt<'_>,
 ) -> Result<Lloyd> {
     let n_latent = centre.len();
-    let mut centres = plus_plus_start(device, points, latents, n_latent, n_clusters, key, restart)?;
+    let mut centres = kmeans_plus_plus(device, points, latents, n_latent, n_clusters, key, restart)?;
     let mut iterations = 0;
     loop {
         iterations += 1;
-        ask()?;
+        interrupt()?;
         // With unit variances and no constant the log joint is minus half the squared distance.
         let components = Components::new(&vec![0.0; n_clusters], &centres, |_| 1.0, centre);
         let (moments, moved) = device.assign(points, &components)?;
@@ -115,7 +114,7 @@ pub(super) fn lloyd<D: Device>(
         let empty: Vec<usize> = (0..n_clusters).filter(|&m| moments.mass(m) == 0.0).collect();
         let refilled =
             !empty.is_empty() && refill(&empty, latents, &mut centres, &device.assigned(points)?.1, n_latent);
-        // At the first, rows may be where an earlier start left them.
+        // In the first iteration, rows may still have the clusters of an earlier start.
         let settled = iterations > 1 && !moved && !refilled;
         if settled || iterations == MAX_ITERATIONS {
             return Ok(Lloyd { centres, moments, iterations });
@@ -123,8 +122,8 @@ pub(super) fn lloyd<D: Device>(
     }
 }
 
-/// Gives each empty cluster the row farthest from its centre; the first of equals. Rows that lie
-/// on their centre are left there, so that repeated rows do not keep it going.
+/// Moves each empty cluster to the row farthest from its centre; ties go to the first. Rows that lie on their centre
+/// stay, so that repeated rows do not prevent convergence.
 fn refill(
     empty: &[usize],
     latents: &[f32],
@@ -147,9 +146,9 @@ fn set_centre(centres: &mut [f64], m: usize, row: usize, latents: &[f32], n_late
     }
 }
 
-/// k-means++: each further centre is a row drawn with probability in proportion to its squared
-/// distance from the centres so far.
-fn plus_plus_start<D: Device>(
+/// k-means++: draws each further centre among the rows with probability proportional to the squared distance from the
+/// centres so far.
+fn kmeans_plus_plus<D: Device>(
     device: &D,
     points: &mut D::Points<'_>,
     latents: &[f32],
@@ -160,7 +159,7 @@ fn plus_plus_start<D: Device>(
 ) -> Result<Vec<f64>> {
     let n_rows = latents.len() / n_latent;
     let n_sample = n_rows.min(START_ROWS.max(n_clusters));
-    // In random order, so that its first row is a uniform draw.
+    // In random order, so that the first row is a uniform draw.
     let sample: Vec<u32> = (0..n_sample).map(|i| key.permute(i, n_rows, restart as u64) as u32).collect();
     let draws: Vec<f64> =
         (0..n_clusters).map(|m| key.uniform(restart as u64, m as u32, START_DRAW)).collect();

@@ -9,9 +9,7 @@ use safetensors::SafeTensors;
 use super::seal::{self, Seal};
 use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
 use super::vade::{Metadata, Vade};
-use crate::compute::Likelihood;
 use crate::files::write_atomically;
-use crate::nn::Architecture;
 use crate::{Error, Hint, Result};
 
 /// Name and version of the format. A change that old readers would misread raises the number.
@@ -85,12 +83,10 @@ impl Vade {
     }
 
     fn from_tensors(path: &Path, metadata: Metadata, tensors: &SafeTensors<'_>) -> Result<Self> {
-        let (d, settings) = (metadata.n_columns, &metadata.settings);
-        let n_outputs = metadata.likelihood.n_outputs(d);
         // The table of slices is a few numbers; the buffer is made after every size was compared
         // with the arrays that are really there.
-        let architecture =
-            Architecture::new(d, &settings.hidden, settings.latents, n_outputs, metadata.n_components);
+        let Metadata { n_columns, image, likelihood, n_components, .. } = metadata;
+        let architecture = metadata.settings.architecture(n_columns, image, likelihood, n_components);
         for (name, slot) in architecture.layout.slots() {
             let shape = shape_of(path, tensors, name)?;
             let expected = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
@@ -151,10 +147,8 @@ fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
     if metadata.n_clusters == 0 || metadata.n_clusters > metadata.n_components {
         return Err(format!("{} clusters of {} components", metadata.n_clusters, metadata.n_components));
     }
-    if let Likelihood::GaussianFixed { variance } = metadata.likelihood
-        && !(variance.is_normal() && variance > 0.0)
-    {
-        return Err(format!("its noise variance is {variance}"));
+    if !metadata.likelihood.is_valid() {
+        return Err(format!("its likelihood is {}", metadata.likelihood));
     }
     let (kept, states) = (metadata.record.kept, metadata.record.states.len());
     if kept >= states {

@@ -2,8 +2,8 @@
 //! NaN in a hidden layer is zero after the ReLU, and the answer would look like any other.
 
 use super::Vade;
-use crate::compute::Affine;
 use crate::data::{Dataset, column_in_words};
+use crate::nn::{Architecture, Layer};
 use crate::{Error, Hint, Result};
 
 /// Prepared values up to this are never too large: sums of weights that made them so would be beyond reason.
@@ -36,19 +36,20 @@ impl Vade {
     /// The largest prepared value for which no sum can overflow: |output| <= gain |input| + offset, layer by layer, with
     /// the largest sums of absolute weights and the largest biases.
     fn largest_input(&self, decoder_too: bool) -> f64 {
-        let networks = &self.architecture;
-        let decoder: &[Affine] = if decoder_too { &networks.decoder } else { &[] };
-        let output = decoder_too.then_some(&networks.output);
-        let layers = networks.encoder.iter().chain([&networks.head]).chain(decoder).chain(output);
+        let Architecture { encoder, decoder, .. } = &self.architecture;
+        let decoder: &[Layer] = if decoder_too { &decoder.layers } else { &[] };
         let (mut gain, mut offset, mut limit) = (1.0, 0.0, LARGEST);
-        for layer in layers {
+        for layer in encoder.layers.iter().chain(decoder) {
+            // Where windows of a transposed convolution overlap, they add up.
+            let (overlap, layer) = (layer.overlap() as f64, layer.weights());
             let mut sums = vec![0.0f64; layer.weight.columns];
             for row in self.values[layer.weight.range()].chunks_exact(layer.weight.columns) {
                 sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += f64::from(w.abs()));
             }
             let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
-            let gain_here = greatest(&mut sums.into_iter());
-            let bias = greatest(&mut self.values[layer.bias.range()].iter().map(|b| f64::from(b.abs())));
+            let gain_here = overlap * greatest(&mut sums.into_iter());
+            let bias =
+                overlap * greatest(&mut self.values[layer.bias.range()].iter().map(|b| f64::from(b.abs())));
             (gain, offset) = (gain * gain_here, offset * gain_here + bias);
             limit = f64::min(limit, (LARGEST - offset) / gain);
         }

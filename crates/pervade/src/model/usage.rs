@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::Vade;
 use crate::compute::cpu::math::normal_pair;
-use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
+use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Params};
 use crate::data::Dataset;
 use crate::infer::{Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len};
 use crate::interrupt::Interrupt;
@@ -180,7 +180,7 @@ impl Vade {
                     self.metadata.preparation.prepared_row_into(data, pass.first + i, row);
                     let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
                     let joints = &pass.log_joints[c * i..c * (i + 1)];
-                    let reconstruction = log_likelihood(self.metadata.likelihood, row, output);
+                    let reconstruction = self.metadata.likelihood.log_density(row, output);
                     let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
                     // A row so far away that its numbers overflow is as unlike the data as can be.
                     if score.is_nan() { f64::NEG_INFINITY } else { score }
@@ -244,24 +244,6 @@ impl Vade {
     /// The decoder's output for each latent.
     fn outputs<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
         outputs(device, &self.architecture, &Params::fixed(device, &self.values)?, latents)
-    }
-}
-
-/// log p(x|z) of one row from the decoder's output, in double precision.
-fn log_likelihood(family: Likelihood, x: &[f32], output: &[f32]) -> f64 {
-    let tau = std::f64::consts::TAU;
-    let pairs = x.iter().zip(output).map(|(&x, &o)| (f64::from(x), f64::from(o)));
-    match family {
-        Likelihood::Bernoulli => pairs.map(|(x, o)| x * o - (o.max(0.0) + (-o.abs()).exp().ln_1p())).sum(),
-        Likelihood::GaussianFixed { variance } => {
-            let v = f64::from(variance);
-            pairs.map(|(x, o)| -0.5 * ((tau * v).ln() + (x - o).powi(2) / v)).sum()
-        }
-        Likelihood::Gaussian => {
-            let limit = f64::from(crate::compute::DECODER_LOG_VARIANCE_LIMIT);
-            let logs = output[x.len()..].iter().map(|&l| f64::from(l).clamp(-limit, limit));
-            pairs.zip(logs).map(|((x, o), l)| -0.5 * (tau.ln() + l + (x - o).powi(2) * (-l).exp())).sum()
-        }
     }
 }
 

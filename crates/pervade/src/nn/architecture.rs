@@ -2,71 +2,105 @@
 
 use std::ops::Range;
 
-use crate::compute::{Affine, Layout, MixtureSlots, Slot};
+use super::{Convolution, Layer, Network, TransposedConvolution};
+use crate::compute::{Layout, MixtureSlots, Slot, Windows};
 use crate::seed::Key;
+
+/// The sizes that determine the networks and the prior.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes<'s> {
+    /// Columns of the data, D.
+    pub n_columns: usize,
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. Of a convolutional network all but the last are
+    /// the channels of convolutions.
+    pub hidden: &'s [usize],
+    /// Height, width and channels of the images that a convolutional network sees; none for a fully connected one.
+    pub image: Option<[usize; 3]>,
+    /// Outputs of the encoder: 2J for a Gaussian q(z|x).
+    pub n_head: usize,
+    /// Latent columns, J.
+    pub n_latents: usize,
+    /// Outputs of the decoder.
+    pub n_outputs: usize,
+    /// Components of the prior, C.
+    pub n_components: usize,
+}
 
 /// Encoder g: D - hidden - (mean, log variance of q(z|x)), decoder f: J - hidden reversed - output,
 /// and the mixture prior, as slices of one flat buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Hidden layers of the encoder, ReLU.
-    pub encoder: Vec<Affine>,
-    /// Linear, [last hidden, 2J]: J means, then J log variances; wider where q(z|x) is no single Gaussian.
-    pub head: Affine,
-    /// Hidden layers of the decoder, ReLU.
-    pub decoder: Vec<Affine>,
-    /// Linear, [last hidden, outputs].
-    pub output: Affine,
+    /// From rows to [n, 2J]: J means, then J log variances; wider where q(z|x) is not a single Gaussian.
+    pub encoder: Network,
+    /// From latents to the parameters of p(x|z).
+    pub decoder: Network,
     /// The prior's free parameters.
     pub mixture: MixtureSlots,
     /// The table of names.
     pub layout: Layout,
-    n_latents: usize,
+}
+
+/// Windows of 4 x 4 pixels, two apart: a convolution halves the image, a transposed convolution doubles it.
+fn halving([height, width, channels]: [usize; 3]) -> Windows {
+    Windows { height, width, channels, size: 4, stride: 2, padding: 1 }
+}
+
+impl Sizes<'_> {
+    /// Convolutions of the encoder.
+    fn n_convolutions(&self) -> usize {
+        self.image.map_or(0, |_| self.hidden.len().saturating_sub(1))
+    }
+
+    /// Height, width and channels before each convolution and after the last. Data that are no images count as one pixel.
+    fn images(&self) -> Vec<[usize; 3]> {
+        let mut images = vec![self.image.unwrap_or([1, 1, self.n_columns])];
+        for (i, &channels) in self.hidden[..self.n_convolutions()].iter().enumerate() {
+            let [height, width] = halving(images[i]).count();
+            images.push([height, width, channels]);
+        }
+        images
+    }
+
+    /// Widths of the fully connected part of the encoder: what its convolutions leave of an image (without any, the
+    /// columns), then the hidden layers.
+    fn widths(&self) -> Vec<usize> {
+        let flat = self.images()[self.n_convolutions()].iter().product();
+        std::iter::once(flat).chain(self.hidden[self.n_convolutions()..].iter().copied()).collect()
+    }
 }
 
 impl Architecture {
-    /// The networks for D columns and the decoder's outputs, with C components.
-    pub fn new(
-        n_columns: usize,
-        hidden: &[usize],
-        n_latents: usize,
-        n_outputs: usize,
-        n_components: usize,
-    ) -> Self {
-        Self::with_head(n_columns, hidden, 2 * n_latents, n_latents, n_outputs, n_components)
+    /// The networks and the prior of these sizes.
+    pub fn new(sizes: &Sizes<'_>) -> Self {
+        let mut layout = Layout::default();
+        let encoder = encoder(&mut layout, sizes);
+        let decoder = decoder(&mut layout, sizes);
+        let mixture = MixtureSlots {
+            logits: layout.push("mixture.logits", 1, sizes.n_components),
+            means: layout.push("mixture.means", sizes.n_components, sizes.n_latents),
+            log_variances: layout.push("mixture.log_variances", sizes.n_components, sizes.n_latents),
+        };
+        Self { encoder, decoder, mixture, layout }
     }
 
-    /// The same with a head of any width.
-    pub fn with_head(
-        n_columns: usize,
-        hidden: &[usize],
-        n_head: usize,
-        n_latents: usize,
-        n_outputs: usize,
-        n_components: usize,
-    ) -> Self {
-        let mut layout = Layout::default();
-        let chain = |layout: &mut Layout, part: &str, widths: &[usize]| -> Vec<Affine> {
-            let pairs = widths.windows(2).enumerate();
-            pairs.map(|(i, w)| layout.push_affine(&format!("{part}.{i}"), w[0], w[1])).collect()
-        };
-        let down: Vec<usize> = std::iter::once(n_columns).chain(hidden.iter().copied()).collect();
-        let up: Vec<usize> = std::iter::once(n_latents).chain(hidden.iter().rev().copied()).collect();
-        let encoder = chain(&mut layout, "encoder", &down);
-        let head = layout.push_affine("encoder.head", down[down.len() - 1], n_head);
-        let decoder = chain(&mut layout, "decoder", &up);
-        let output = layout.push_affine("decoder.output", up[up.len() - 1], n_outputs);
-        let mixture = MixtureSlots {
-            logits: layout.push("mixture.logits", 1, n_components),
-            means: layout.push("mixture.means", n_components, n_latents),
-            log_variances: layout.push("mixture.log_variances", n_components, n_latents),
-        };
-        Self { encoder, head, decoder, output, mixture, layout, n_latents }
+    /// D.
+    pub fn n_columns(&self) -> usize {
+        self.encoder.n_inputs()
     }
 
     /// J.
     pub fn n_latents(&self) -> usize {
-        self.n_latents
+        self.mixture.n_latents()
+    }
+
+    /// Outputs of the encoder.
+    pub fn n_head(&self) -> usize {
+        self.encoder.n_outputs()
+    }
+
+    /// Outputs of the decoder.
+    pub fn n_outputs(&self) -> usize {
+        self.decoder.n_outputs()
     }
 
     /// The networks' part of the flat buffer.
@@ -82,19 +116,63 @@ impl Architecture {
     /// Start values (Glorot and Bengio, 2010): weights uniform within sqrt(6 / (in + out)), biases zero.
     pub fn start_values(&self, key: Key) -> Vec<f32> {
         let mut values = vec![0.0; self.layout.len()];
-        let layers = self.encoder.iter().chain([&self.head]).chain(&self.decoder).chain([&self.output]);
-        for (number, layer) in layers.enumerate() {
+        let n_encoder = self.encoder.layers.len();
+        for (index, layer) in self.encoder.layers.iter().chain(&self.decoder.layers).enumerate() {
+            let weight = layer.weights().weight;
             // The head is several layers side by side, each with J outputs.
-            let outputs = if layer == &self.head { self.n_latents } else { layer.weight.columns };
-            fill_uniform(&mut values, layer.weight, outputs, key, number as u32);
+            let is_head = index + 1 == n_encoder;
+            let outputs = if is_head { self.n_latents() } else { weight.columns };
+            fill_uniform(&mut values, weight, outputs, key, index as u32);
         }
         values
     }
 }
 
-fn fill_uniform(values: &mut [f32], slot: Slot, outputs: usize, key: Key, number: u32) {
+/// D - hidden - head.
+fn encoder(layout: &mut Layout, sizes: &Sizes<'_>) -> Network {
+    let mut layers = Vec::new();
+    let (images, widths) = (sizes.images(), sizes.widths());
+    for (i, pair) in images.windows(2).enumerate() {
+        let name = format!("encoder.{i}");
+        layers.push(Layer::Convolution(Convolution::new(layout, &name, halving(pair[0]), pair[1][2])));
+    }
+    for pair in widths.windows(2) {
+        let name = format!("encoder.{}", layers.len());
+        layers.push(Layer::Affine(layout.push_affine(&name, pair[0], pair[1])));
+    }
+    layers.push(Layer::Affine(layout.push_affine("encoder.head", widths[widths.len() - 1], sizes.n_head)));
+    Network { layers }
+}
+
+/// J - hidden reversed - output.
+fn decoder(layout: &mut Layout, sizes: &Sizes<'_>) -> Network {
+    let images = sizes.images();
+    let mut widths = sizes.widths();
+    if images.len() == 1 {
+        widths[0] = sizes.n_outputs;
+    }
+    widths.push(sizes.n_latents);
+    widths.reverse();
+    let n_layers = widths.len() + images.len() - 2;
+    let name = |index: usize| match index + 1 {
+        last if last == n_layers => "decoder.output".to_string(),
+        _ => format!("decoder.{index}"),
+    };
+    let mut layers = Vec::new();
+    for pair in widths.windows(2) {
+        layers.push(Layer::Affine(layout.push_affine(&name(layers.len()), pair[0], pair[1])));
+    }
+    for pair in images.windows(2).rev() {
+        let (name, windows) = (name(layers.len()), halving(pair[0]));
+        let layer = TransposedConvolution::new(layout, &name, pair[1][2], windows);
+        layers.push(Layer::TransposedConvolution(layer));
+    }
+    Network { layers }
+}
+
+fn fill_uniform(values: &mut [f32], slot: Slot, outputs: usize, key: Key, layer: u32) {
     let limit = (6.0 / (slot.rows + outputs) as f64).sqrt();
     for (i, value) in values[slot.range()].iter_mut().enumerate() {
-        *value = ((2.0 * key.uniform(i as u64, number, 0) - 1.0) * limit) as f32;
+        *value = ((2.0 * key.uniform(i as u64, layer, 0) - 1.0) * limit) as f32;
     }
 }

@@ -1,36 +1,37 @@
-//! Convolutions and their transposes: windows of images before a layer, or behind it.
+//! Convolutions and transposed convolutions: an affine map of the windows of an image, or to them.
 
 use crate::compute::{self, Activation, AdamStep, Affine, Layers, Layout, Matrix, Params, Result, Windows};
 
-/// Every window of an image to one pixel of so many channels.
-#[derive(Clone, Copy, Debug)]
+/// A convolution: each window of the input becomes one pixel of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convolution {
-    /// The windows of what comes in.
+    /// The windows of the input.
     pub windows: Windows,
-    /// [k k C, channels].
+    /// Weights [k k C, output channels].
     pub layer: Affine,
 }
 
 impl Convolution {
-    /// One more for the layout.
+    /// Adds its weights to the layout.
     pub fn new(layout: &mut Layout, name: &str, windows: Windows, n_channels: usize) -> Self {
         Self { windows, layer: layout.push_affine(name, windows.window_len(), n_channels) }
     }
 
-    /// Images to images; `unfolded` are their windows, [n places, k k C].
+    /// y = activation(convolution of x), [windows, output channels]; `unfolded` holds the windows of x, [windows, k k C].
     pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
         x: &Matrix<D::Buffer>,
         unfolded: &mut Matrix<D::Buffer>,
+        activation: Activation,
         y: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
         device.unfold(&self.windows, x, unfolded)?;
-        device.affine(params, self.layer, unfolded, Activation::Linear, y)
+        device.affine(params, self.layer, unfolded, activation, y)
     }
 
-    /// The gradient of what came in, by way of that of its windows.
+    /// The input's gradient, summed from that of its windows.
     pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -43,7 +44,7 @@ impl Convolution {
         device.fold(&self.windows, d_unfolded, dx)
     }
 
-    /// The weights' gradient, or the update by it.
+    /// The weights' gradient, or Adam's step with it.
     pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -56,58 +57,60 @@ impl Convolution {
     }
 }
 
-/// Every pixel to one window of a larger image; where windows overlap they add up.
+/// A transposed convolution: each pixel of the input becomes one window of the output, and windows that overlap add up.
 ///
-/// A bias belongs to each number of the window, not to each channel: it is added before the windows meet.
-#[derive(Clone, Copy, Debug)]
+/// There is one bias per number of the window, not one per channel: it is added before the windows are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransposedConvolution {
-    /// The windows of what goes out.
+    /// The windows of the output.
     pub windows: Windows,
-    /// [channels, k k C].
+    /// Weights [input channels, k k C].
     pub layer: Affine,
 }
 
 impl TransposedConvolution {
-    /// One more for the layout.
+    /// Adds its weights to the layout.
     pub fn new(layout: &mut Layout, name: &str, n_channels: usize, windows: Windows) -> Self {
         Self { windows, layer: layout.push_affine(name, n_channels, windows.window_len()) }
     }
 
-    /// Images to images; `spread` are the windows, [n places, k k C].
+    /// y = transposed convolution of x; `unfolded` holds the windows before they are summed, [windows, k k C].
     pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
         x: &Matrix<D::Buffer>,
-        spread: &mut Matrix<D::Buffer>,
+        unfolded: &mut Matrix<D::Buffer>,
         y: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
-        device.affine(params, self.layer, x, Activation::Linear, spread)?;
-        device.fold(&self.windows, spread, y)
+        device.affine(params, self.layer, x, Activation::Linear, unfolded)?;
+        device.fold(&self.windows, unfolded, y)
     }
 
-    /// The gradient of what came in, by way of that of the windows, which the weights' gradient needs too.
+    /// The input's gradient, zero where the ReLU that made `relu_output` was off; `d_unfolded` becomes the gradient of the
+    /// windows, which `backward_weights` needs too.
     pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &Params<D::Buffer>,
         dy: &Matrix<D::Buffer>,
-        d_spread: &mut Matrix<D::Buffer>,
+        relu_output: Option<&Matrix<D::Buffer>>,
+        d_unfolded: &mut Matrix<D::Buffer>,
         dx: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
-        device.unfold(&self.windows, dy, d_spread)?;
-        device.affine_backward_input(params, self.layer, d_spread, None, dx)
+        device.unfold(&self.windows, dy, d_unfolded)?;
+        device.affine_backward_input(params, self.layer, d_unfolded, relu_output, dx)
     }
 
-    /// The weights' gradient, or the update by it.
+    /// The weights' gradient, or Adam's step with it.
     pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,
         params: &mut Params<D::Buffer>,
         x: &Matrix<D::Buffer>,
-        d_spread: &Matrix<D::Buffer>,
+        d_unfolded: &Matrix<D::Buffer>,
         update: Option<&AdamStep>,
     ) -> Result<()> {
-        device.affine_backward_weights(params, self.layer, x, d_spread, update)
+        device.affine_backward_weights(params, self.layer, x, d_unfolded, update)
     }
 }

@@ -3,9 +3,13 @@
 mod architecture;
 mod batch_norm;
 mod convolution;
+mod layer;
 mod network;
+mod tape;
 
-pub use architecture::Architecture;
+pub use architecture::{Architecture, Sizes};
 pub use batch_norm::{BatchNorm, Normed};
 pub use convolution::{Convolution, TransposedConvolution};
-pub use network::Tape;
+pub use layer::Layer;
+pub use network::{Activations, Network};
+pub use tape::Tape;

@@ -164,14 +164,13 @@ fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord, unscored: u
     )
 }
 
-/// The same family as the run's, with a variance that a model may have.
+/// The same family as the run's, with parameters that a model may have.
 fn check_likelihood<D: Device>(run: &Run<'_, D>, likelihood: Likelihood) -> Checked {
-    let holds = match (likelihood, run.likelihood) {
-        (Likelihood::GaussianFixed { variance }, Likelihood::GaussianFixed { variance: given }) => {
-            let estimated = run.settings.settings.noise_variance.is_none();
-            variance.is_normal() && variance > 0.0 && (estimated || variance.to_bits() == given.to_bits())
-        }
-        (likelihood, given) => likelihood == given,
+    let estimated = run.settings.settings.noise_variance.is_none();
+    let holds = if estimated {
+        likelihood.is_same_family(run.likelihood) && likelihood.is_valid()
+    } else {
+        likelihood == run.likelihood
     };
     ensure(holds, "its likelihood is not one of these settings")
 }

@@ -45,7 +45,7 @@ pub(super) fn latents_with_interrupt<D: Device>(
 /// What the head gives for all rows of the first restart: [N, head's columns].
 pub fn heads<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<f32>> {
     let n = run.data.n_rows();
-    let mut heads = Vec::with_capacity(n * run.architecture.head.weight.columns);
+    let mut heads = Vec::with_capacity(n * run.architecture.n_head());
     blocks(run.device, &run.rows, n, &run.architecture, None, params, |pass| {
         if pass.restart == 0 {
             heads.extend_from_slice(pass.heads);

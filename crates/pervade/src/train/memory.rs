@@ -3,7 +3,7 @@
 use crate::compute::Device;
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
-use crate::infer::{pass_len, widths};
+use crate::infer::pass_len;
 use crate::memory::{Need, product, require};
 use crate::mixture::bytes_needed;
 use crate::nn::Architecture;
@@ -72,7 +72,7 @@ fn needed<D: Device>(
 ) -> Need {
     let given = &settings.settings;
     let (n, d, j, c) = (data.n_rows(), data.n_columns(), given.latents, settings.n_components);
-    let architecture = Architecture::new(d, &given.hidden, j, settings.likelihood.n_outputs(d), c);
+    let architecture = settings.architecture(data);
     let r = device.restarts_at_once(restarts).clamp(1, restarts.max(1));
     let one = product(&[architecture.layout.len(), SINGLE]);
     // A better start than the present one is kept whole beside it.
@@ -118,10 +118,10 @@ fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize
 
 /// Numbers of a step: the rows, activations and their gradients, and the sums of the ELBO's terms.
 fn step(architecture: &Architecture, batch: usize, samples: usize, d: usize) -> u64 {
-    let (j, head) = (architecture.n_latents(), architecture.head.weight.columns);
-    let encoder = product(&[batch, d + 2 * widths(&architecture.encoder) + 2 * head]);
-    let outputs = architecture.output.weight.columns;
-    let decoder = product(&[batch, samples, 2 * widths(&architecture.decoder) + 3 * j + outputs + 6]);
+    let (j, outputs) = (architecture.n_latents(), architecture.n_outputs());
+    let (encoder, decoder) = (architecture.encoder.activations_len(), architecture.decoder.activations_len());
+    let encoder = product(&[batch, d + 2 * encoder + 2 * architecture.n_head()]);
+    let decoder = product(&[batch, samples, 2 * decoder + 3 * j + outputs + 6]);
     encoder.saturating_add(decoder)
 }
 

@@ -7,7 +7,7 @@ use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
 use crate::compute::Device;
-use crate::mixture::{EmOptions, fit_asking};
+use crate::mixture::{EmOptions, fit_with_interrupt};
 use crate::seed::Stream;
 
 /// Iterations of EM at the most, and the gain that ends it earlier.
@@ -54,7 +54,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         ..EmOptions::default()
     };
     for (place, key) in run.keys(Stream::Mixture, pack.state.numbers()).into_iter().enumerate() {
-        let mixture = fit_asking(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
+        let mixture = fit_with_interrupt(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
         latents[place] = Vec::new();
         let slots = run.architecture.mixture;
         let base = place * pack.params.stride;

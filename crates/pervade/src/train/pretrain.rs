@@ -36,7 +36,7 @@ fn phases<D: Device>(run: &Run<'_, D>) -> Vec<(Phase, usize)> {
     let settings = &run.settings.settings;
     let mut phases = Vec::new();
     if settings.pretrain == PretrainKind::Stacked {
-        let layers = 0..=run.architecture.encoder.len();
+        let layers = 0..run.architecture.encoder.layers.len();
         phases.extend(layers.map(|layer| (Phase::Layer(layer), settings.layer_epochs)));
     }
     phases.push((Phase::Whole, run.settings.pretrain_epochs));
@@ -63,7 +63,7 @@ pub fn pretrain<D: Device>(
         pack.state.epoch = 0;
         pack.reset_moments(run.device)?;
     }
-    let likelihoods = pack.state.records.iter().map(|record| estimate_noise(run, record));
+    let likelihoods = pack.state.records.iter().map(|record| refit_likelihood(run, record));
     pack.state.likelihoods = likelihoods.collect::<Result<_>>()?;
     observer.event(&Event::StageEnded { restart: pack.state.restarts.start, stage: Stage::Pretrain });
     pack.state.stage = Stage::Mixture;
@@ -71,29 +71,21 @@ pub fn pretrain<D: Device>(
     Ok(())
 }
 
-/// The noise variance that fits the auto-encoder's residual, where it was left open.
+/// The likelihood whose noise variance suits the auto-encoder's residual, where the settings leave it open.
 ///
-/// The last epoch's loss is D/2 ln(2 pi v) + S / (2 v) with S the mean squared error of a row and v the
-/// variance that the loss was computed with; the variance that suits the residual is S / D. A fixed
-/// one is too weak or too strong a pull on data of another scale: with 1/2 on data in [-1, 1] the
+/// A fixed variance is too weak or too strong a pull on data of another scale: with 1/2 on data in [-1, 1] the
 /// prior swallows the latents.
-fn estimate_noise<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Result<Likelihood> {
-    let Likelihood::GaussianFixed { variance } = run.likelihood else { return Ok(run.likelihood) };
+fn refit_likelihood<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Result<Likelihood> {
     let Some(last) = record.pretrain.last().filter(|_| run.settings.settings.noise_variance.is_none()) else {
         return Ok(run.likelihood);
     };
-    let (d, v) = (run.data.n_columns() as f64, f64::from(variance));
-    let squares = 2.0 * v * (last.loss - 0.5 * d * (std::f64::consts::TAU * v).ln());
-    let variance = (squares / d).max(LEAST_NOISE) as f32;
-    if variance.is_finite() {
-        Ok(Likelihood::GaussianFixed { variance })
+    let refitted = run.likelihood.refitted(-last.loss, run.data.n_columns());
+    if refitted.is_valid() {
+        Ok(refitted)
     } else {
         Err(Error::Diverged { stage: "pretraining", epoch: last.epoch, loss: last.loss })
     }
 }
-
-/// An auto-encoder that reproduces the data exactly still leaves this much noise.
-const LEAST_NOISE: f64 = 1e-4;
 
 /// Constant, then falling to zero over the last steps; `step` is counted from one.
 fn learning_rate<D: Device>(run: &Run<'_, D>, step: u64, n_steps: usize) -> f32 {
@@ -267,14 +259,14 @@ impl<D: Device> Work<D> {
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         let work = self.layer.as_mut().expect("made for this phase");
-        let last = i == architecture.encoder.len();
+        let last = i + 1 == architecture.encoder.layers.len();
         let rate = run.settings.settings.dropout;
         let draw = |what: u64| Draw { keys: &self.dropout_keys, step: first_draw + what };
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        let layer = if last { architecture.head } else { architecture.encoder[i] };
+        let layer = architecture.encoder.layers[i].weights();
         // Forward. The data themselves are never dropped, so sparse rows stay sparse.
         if i > 0 {
-            device.dropout(draw(0), rate, &tape.encoded[i - 1], &mut work.input)?;
+            device.dropout(draw(0), rate, &tape.encoder.hidden[i - 1], &mut work.input)?;
         }
         if last {
             device.affine(params, layer, &work.input, Activation::Linear, &mut tape.head)?;
@@ -295,7 +287,7 @@ impl<D: Device> Work<D> {
             device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
         }
         device.affine(params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
-        let target = if i == 0 { device.batch_rows(&self.batch) } else { &tape.encoded[i - 1] };
+        let target = if i == 0 { device.batch_rows(&self.batch) } else { &tape.encoder.hidden[i - 1] };
         device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
         // Backward. Layers without a gradient here take no step.
         let update = Some(adam);
@@ -324,9 +316,8 @@ impl<D: Device> Work<D> {
 
 impl<B> LayerWork<B> {
     fn new<D: Device<Buffer = B>>(run: &Run<'_, D>, i: usize, restarts: usize) -> Result<Self> {
-        let architecture = &run.architecture;
-        let n = architecture.encoder.len();
-        let mirror = if i == 0 { architecture.output } else { architecture.decoder[n - i] };
+        let mirrors = &run.architecture.decoder.layers;
+        let mirror = mirrors[mirrors.len() - 1 - i].weights();
         let matrix = |columns| Matrix::zeros(run.device, restarts, run.settings.pretrain_batch, columns);
         let inputs = if i == 0 { 0 } else { mirror.weight.columns };
         Ok(Self {

@@ -32,22 +32,17 @@ pub struct Run<'a, D: Device> {
 impl<'a, D: Device> Run<'a, D> {
     /// A run over `data`.
     pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
-        let likelihood = settings.likelihood;
-        let given = &settings.settings;
-        let n_outputs = likelihood.n_outputs(data.n_columns());
-        let (d, j, c) = (data.n_columns(), given.latents, settings.n_components);
-        let architecture = Architecture::new(d, &given.hidden, j, n_outputs, c);
         Ok(Self {
             device,
             data,
             rows: device.rows(data.view(&settings.preparation))?,
             settings,
-            architecture,
-            likelihood,
+            architecture: settings.architecture(data),
+            likelihood: settings.likelihood,
         })
     }
 
-    /// One key for each of these [numbers](RestartRecord::number); that of a first start is its restart.
+    /// One key for each of these [numbers](RestartRecord::rng_id); that of a first start is its restart.
     pub fn keys(&self, stream: Stream, numbers: impl IntoIterator<Item = usize>) -> Vec<Key> {
         numbers.into_iter().map(|number| Key::new(self.settings.settings.seed, stream, number)).collect()
     }
@@ -87,7 +82,7 @@ pub struct State {
 impl State {
     /// What the random numbers of each restart go by.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + Clone {
-        self.records.iter().map(RestartRecord::number)
+        self.records.iter().map(RestartRecord::rng_id)
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn score_states<D: Device>(
     for place in pack.graphs.len()..looked.len() {
         let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
         let (latents, key) = (&looked[place].latents, keys[place]);
-        pack.graphs.push(Graph::build_asking(run.device, latents, j, &options, key, &mut go_on)?);
+        pack.graphs.push(Graph::build_with_interrupt(run.device, latents, j, &options, key, &mut go_on)?);
     }
     drop(go_on);
     let means: Vec<Vec<f64>> =

@@ -1,6 +1,6 @@
 //! Fixtures and planted clusters for several tests.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses some of it")]
 
 pub(crate) mod ops;
 
@@ -9,7 +9,7 @@ use pervade::seed::{Key, Stream};
 use safetensors::SafeTensors;
 use std::path::Path;
 
-/// A file of values that another implementation wrote.
+/// Reference values that another implementation wrote.
 pub(crate) struct Oracle(Vec<u8>);
 
 impl Oracle {
@@ -42,13 +42,13 @@ impl Oracle {
         names
     }
 
-    /// A whole number from the file's metadata.
+    /// An integer from the file's metadata.
     pub(crate) fn number(&self, name: &str) -> u64 {
         let (_, header) = SafeTensors::read_metadata(&self.0).unwrap();
         header.metadata().as_ref().unwrap()[name].parse().unwrap()
     }
 
-    /// The names of the cases, of which each has a tensor `case_NAME_scores`.
+    /// The names of the cases, each of which has a tensor `case_NAME_scores`.
     pub(crate) fn cases(&self) -> Vec<String> {
         let tensors = SafeTensors::deserialize(&self.0).unwrap();
         let case = |name: &&str| Some(name.strip_prefix("case_")?.strip_suffix("_scores")?.to_owned());
@@ -56,11 +56,11 @@ impl Oracle {
     }
 }
 
-/// Relative to the larger of one and the expected value.
+/// Asserts equality relative to the larger of one and the expected value.
 pub(crate) fn assert_close(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
-    for (place, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{place}] is {a}, expected {b}");
+    for (index, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}[{index}] is {a}, expected {b}");
     }
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn planted(n_rows: usize, n_latent: usize, n_clusters: usize) -> (Vec
     let key = Key::new(5, Stream::Generate, 0);
     let uniform = |a: usize, b: usize, draw: u32| key.uniform(a as u64, b as u32, draw);
     let labels: Vec<u32> = (0..n_rows).map(|row| (uniform(row, 0, 20) * n_clusters as f64) as u32).collect();
-    let value = |place: usize| {
-        let (row, j) = (place / n_latent, place % n_latent);
+    let value = |index: usize| {
+        let (row, j) = (index / n_latent, index % n_latent);
         let centre = 20.0 * uniform(labels[row] as usize, j, 21);
         let noise = (0..6).map(|draw| uniform(row, j, draw) - 0.5).sum::<f64>();
         (centre + noise) as f32
@@ -108,7 +108,7 @@ pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
     })
 }
 
-/// Fits on the best instructions of this machine, without a listener.
+/// Fits with the best instruction set of this machine, without an observer.
 pub(crate) fn fit(data: &pervade::data::Dataset, settings: Settings) -> pervade::Fit {
     let settings = settings.check(data).unwrap();
     pervade::fit(data, &settings, &pervade::compute::Cpu::new(), &mut pervade::train::Silent, None).unwrap()

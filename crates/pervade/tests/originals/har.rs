@@ -30,7 +30,7 @@ fn training_rows_come_first_with_names_of_columns_and_activities() {
 }
 
 #[test]
-fn names_are_not_needed_and_labels_only_where_they_are_wanted() {
+fn names_are_optional_and_labels_needed_only_if_wanted() {
     let folder = copy_of("har");
     for name in ["features.txt", "activity_labels.txt"] {
         fs::remove_file(folder.path().join(name)).unwrap();
@@ -47,7 +47,7 @@ fn names_are_not_needed_and_labels_only_where_they_are_wanted() {
 }
 
 #[test]
-fn missing_parts_and_lengths_that_do_not_fit_are_named() {
+fn missing_parts_and_wrong_lengths_are_named() {
     let folder = copy_of("har");
     fs::write(folder.path().join("train/y_train.txt"), "1\n3\n").unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn missing_parts_and_lengths_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn rows_that_do_not_fit_are_named() {
+fn rows_with_wrong_columns_are_named() {
     let folder = copy_of("har");
     fs::remove_file(folder.path().join("test/X_test.txt.gz")).unwrap();
     let test = folder.path().join("test/X_test.txt");
@@ -71,7 +71,7 @@ fn rows_that_do_not_fit_are_named() {
         ("1 2 3 4\n1 2 3 4 5\n", "line 2 has 5 fields, expected 4 as in the first line"),
         ("1 2 3 4\n1 2 x 4\n", "line 2, column 3 is `x`, not a finite number"),
         ("1 2 3 nan\n", "line 1, column 4 is `nan`, not a finite number"),
-        ("1 2 three 4\n1 2 3 4\n", "line 1 has `three`, which is no number"),
+        ("1 2 three 4\n1 2 3 4\n", "line 1 has `three`, which is not a number"),
         ("", "the table is empty: 0 rows x 0 columns"),
     ] {
         fs::write(&test, rows).unwrap();
@@ -93,7 +93,7 @@ fn labels_out_of_range_are_named() {
         assert_eq!(
             problem(folder.path()),
             format!(
-                "`test/y_test.txt`: line 2: the label is `{wrong}`, which is none of the 3 activities in \
+                "`test/y_test.txt`: line 2: the label is `{wrong}`, which is not one of the 3 activities in \
                  activity_labels.txt"
             )
         );

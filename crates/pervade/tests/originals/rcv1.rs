@@ -1,4 +1,4 @@
-//! RCV1-v2: token and vector files, beside what scikit-learn makes of the same documents.
+//! RCV1-v2: token and vector files, compared with scikit-learn's result for the same documents.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ fn rows(path: &Path) -> Csr {
 }
 
 #[test]
-fn documents_of_one_root_are_weighted_as_scikit_learn_does_it() {
+fn documents_of_one_root_are_weighted_as_in_scikit_learn() {
     for kind in ["tokens", "vectors"] {
         let folder = originals().join(kind);
         let wanted: Expected = expected(&format!("{kind}/expected.json"));
@@ -33,7 +33,7 @@ fn documents_of_one_root_are_weighted_as_scikit_learn_does_it() {
         let (found, expected) = (rows(&folder), rows(&folder.join("expected.npz")));
         assert_eq!((found.starts(), found.columns()), (expected.starts(), expected.columns()), "{kind}");
         for (entry, (x, y)) in found.values().iter().zip(expected.values()).enumerate() {
-            // Both are double precision until the end; the last digit may differ by the order of sums.
+            // Both use double precision until the end; the last digit may differ with the order of sums.
             assert!((x - y).abs() <= 1e-6 * y, "{kind}, entry {entry}: {x}, expected {y}");
         }
     }
@@ -44,7 +44,7 @@ fn documents_of_one_root_are_weighted_as_scikit_learn_does_it() {
     assert_eq!(n_empty, 2, "a document without words and one with rare words alone keep their rows");
 }
 
-/// Writes a collection of one document a part, each with these lines.
+/// Writes a collection of one document per part, each with these lines.
 fn write_parts(folder: &Path, prefix: &str, documents: [&str; 5]) {
     let parts = ["test_pt0", "test_pt1", "test_pt2", "test_pt3", "train"];
     for (part, document) in parts.iter().zip(documents) {
@@ -86,10 +86,10 @@ fn weights_by_hand() {
     (2..5).for_each(|row| near(csr.row(row).1, &[1.0]));
 }
 
-/// 2,500 terms in the first document, the later half of them again in the second: those 1,250 and the
-/// 750 with the smallest numbers are the 2,000 most frequent.
+/// 2,500 terms in the first document, the later half of them again in the second: those 1,250 and the 750 with the
+/// smallest ids are the 2,000 most frequent.
 #[test]
-fn of_the_vectors_terms_the_most_frequent_stay_and_ties_go_by_number() {
+fn the_most_frequent_terms_of_vectors_are_kept_and_ties_go_to_the_smallest_id() {
     let folder = tempfile::tempdir().unwrap();
     let line = |id: u32, terms: std::ops::Range<u32>| {
         let mut line = format!("{id} ");
@@ -108,13 +108,13 @@ fn of_the_vectors_terms_the_most_frequent_stay_and_ties_go_by_number() {
     let csr = rows(folder.path());
     assert_eq!(csr.row(0).1[0], 1.0, "2,000 equal weights of a row of length sqrt(2000)");
     assert_eq!(csr.row(3).0, [6, 8]);
-    // Tokens go before vectors where a folder has both.
+    // If a folder has both, tokens take precedence over vectors.
     write_parts(folder.path(), "tokens", TOKENS);
     assert_eq!(read(folder.path(), &ReadOptions::default()).unwrap().data.n_columns(), 5);
 }
 
 #[test]
-fn files_that_are_missing_are_named() {
+fn missing_files_are_named() {
     let folder = copy_of("tokens");
     fs::remove_file(folder.path().join("lyrl2004_tokens_test_pt2.dat.gz")).unwrap();
     let (text, hint) = refusal(folder.path(), folder.path(), None);
@@ -176,7 +176,7 @@ fn broken_documents_are_named() {
 }
 
 #[test]
-fn documents_that_are_missing_or_there_twice_are_named() {
+fn missing_or_duplicate_documents_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut documents = TOKENS;
     documents[2] = "";
@@ -189,7 +189,7 @@ fn documents_that_are_missing_or_there_twice_are_named() {
     );
     documents[2] = ".I 2\n.W\noil\n";
     write_parts(folder.path(), "tokens", documents);
-    assert_eq!(problem(folder.path()), "`FOLDER`: document 2 is there twice");
+    assert_eq!(problem(folder.path()), "`FOLDER`: document 2 occurs twice");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn broken_topics_and_vectors_are_named() {
     );
     let folder = tempfile::tempdir().unwrap();
     for (line, expected) in [
-        ("one 1:1", "`one 1:1` does not begin with the number of a document"),
+        ("one 1:1", "`one 1:1` does not start with the number of a document"),
         ("1 7", "`7` is not `TERM:WEIGHT` with a weight above 0"),
         ("1 7:x", "`7:x` is not `TERM:WEIGHT` with a weight above 0"),
         ("1 7:-1", "`7:-1` is not `TERM:WEIGHT` with a weight above 0"),

@@ -1,4 +1,4 @@
-//! STL-10: bytes by a formula, which NumPy saw too.
+//! STL-10: bytes from a formula that the NumPy reference uses too.
 
 use std::fs;
 use std::io::Write;
@@ -29,7 +29,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Three training pictures, packed; two for the test; one without a label.
+/// Three training images, packed; two test images; one without a label.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, data: &[u8]| fs::write(folder.path().join(name), data).unwrap();
@@ -51,7 +51,7 @@ fn pixels(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn pictures_turn_from_columns_of_channels_to_rows_of_pixels() {
+fn images_are_transposed_from_channels_and_columns_to_rows_of_pixels() {
     let folder = folder();
     let found = pixels(folder.path());
     let expected: Expected = expected("stl10.json");
@@ -62,7 +62,7 @@ fn pictures_turn_from_columns_of_channels_to_rows_of_pixels() {
     let mut crc = flate2::Crc::new();
     crc.update(&found);
     assert_eq!((found.len(), crc.sum()), (5 * PICTURE, expected.crc32));
-    // The unlabelled part, or any other, is read by itself where it is named.
+    // The unlabelled part, or any other, is read if its file is named.
     assert_eq!(pixels(&folder.path().join("unlabeled_X.bin")), found[PICTURE..2 * PICTURE]);
     assert_eq!(pixels(&folder.path().join("train_X.bin.gz")), found[..3 * PICTURE]);
 }
@@ -85,7 +85,7 @@ fn labels_are_the_names_of_the_classes_or_their_numbers() {
 }
 
 #[test]
-fn files_that_are_missing_are_named() {
+fn missing_files_are_named() {
     let folder = folder();
     fs::remove_file(folder.path().join("test_y.bin.gz")).unwrap();
     assert_eq!(
@@ -100,7 +100,7 @@ fn files_that_are_missing_are_named() {
 }
 
 #[test]
-fn lengths_that_do_not_fit_are_named() {
+fn wrong_lengths_are_named() {
     let folder = folder();
     let test = folder.path().join("test_X.bin");
     fs::write(&test, &bytes(3..5)[..PICTURE + 5]).unwrap();
@@ -142,10 +142,10 @@ fn labels_out_of_range_and_wrong_kinds_are_named() {
     let (text, _) = refusal(folder.path(), folder.path(), Some("column:last"));
     assert_eq!(text, "`FOLDER`: there are no labels `column:last` here; there is `y`");
     let (text, _) = refusal(&pictures, folder.path(), Some("y"));
-    assert_eq!(text, "`test_X.bin`: there are no labels `y` here; the file holds pictures alone");
+    assert_eq!(text, "`test_X.bin`: there are no labels `y` here; the file holds only pictures");
 }
 
-/// Bare pixels may begin like any other file; the name decides.
+/// Bare pixels may start like any other format; the name decides.
 #[test]
 fn pixels_that_look_like_another_format_are_pixels() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! `pervade compare`: VaDE and its rivals on the same rows, by the same scores.
+//! `pervade compare`: VaDE and its rivals on the same rows, with the same scores.
 
 mod table;
 
@@ -25,7 +25,7 @@ use crate::methods::{self, VADE};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, outputs, words};
 
-/// Compare VaDE with other methods on your rows: scores, spread over seeds, seconds
+/// Compare VaDE with other methods on your rows: scores, deviation over seeds, seconds
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images, or the
@@ -46,33 +46,33 @@ pub(crate) struct CompareArgs {
     /// Save the table: .md, .csv or .json
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Deep methods: widths of the encoder's hidden layers [default: each its own]
+    /// Deep methods: widths of the encoder's hidden layers [default: depends on the method]
     #[arg(long, value_name = "W,W,..", value_delimiter = ',')]
     hidden: Option<Vec<usize>>,
-    /// Deep methods: epochs of pretraining [default: each its own]
+    /// Deep methods: epochs of pretraining [default: depends on the method]
     #[arg(long, value_name = "E")]
     pretrain_epochs: Option<usize>,
-    /// Deep methods: epochs of what follows [default: each its own]
+    /// Deep methods: epochs after pretraining [default: depends on the method]
     #[arg(long, value_name = "E")]
     epochs: Option<usize>,
 }
 
-/// More seeds than this are a typing error.
-const MOST_SEEDS: usize = 100_000;
-/// Most rows of the sample that the silhouette is taken on.
+/// A larger number of seeds is a typing error.
+const MAX_SEEDS: usize = 100_000;
+/// Maximum number of rows in the sample for the silhouette.
 const SILHOUETTE_ROWS: usize = 2_000;
 const EXAMPLES: &str = "Examples:
   pervade compare digits.csv.gz --labels column:last --clusters 10
   pervade compare table.npy --clusters 8 --methods vade,k-means,spectral --seeds 5 --out table.md
 
-Each method sees the rows and a seed; labels only score. All start from the rows as `pervade fit` would prepare \
-them, and modularity and silhouette are taken on those same rows and their graph of ten neighbours for every \
-method. Stability is the mean adjusted Rand index between the clusters of any two seeds. A method that fails has a \
-line that says why, and the others go on.
+Each method gets the rows and a seed; labels are only used for scoring. All methods get the rows as `pervade fit` \
+would prepare them; modularity and silhouette are computed on these rows and their graph of ten neighbours. \
+Stability is the mean adjusted Rand index over all pairs of seeds. If a method fails, its line says why, and the \
+others continue.
 
 Methods:";
 
-/// The end of the command's help: examples, and every method with what it is.
+/// The end of the command's help: examples, and a description of every method.
 pub(crate) fn list_methods(compare: clap::Command) -> clap::Command {
     let rivals = pervade_rivals::methods::<Cpu>();
     let all = VADE.iter().map(|vade| (vade.0, vade.2)).chain(rivals.iter().map(|m| (m.name, m.about)));
@@ -88,8 +88,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         Error::setting("clusters", "missing", "must be a whole number of at least 2")
             .with_hint("add `--clusters 10`; `pervade fit DATA --clusters auto` finds a number")
     })?;
-    if !(1..=MOST_SEEDS).contains(&args.seeds) {
-        return Err(Error::setting("seeds", args.seeds, format!("must be between 1 and {MOST_SEEDS}")));
+    if !(1..=MAX_SEEDS).contains(&args.seeds) {
+        return Err(Error::setting("seeds", args.seeds, format!("must be between 1 and {MAX_SEEDS}")));
     }
     let kind = format.map_or(Kind::Text, Format::kind);
     let _claim = Files::new(common.force)
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         let must = format!("must be between 2 and {}, the number of rows", table.data.n_rows());
         return Err(Error::setting("clusters", k, must));
     }
-    // What is wrong with the networks is wrong for all that have them.
+    // An error in the networks concerns all methods that have them.
     args.settings(Recipe::Robust, k).check(&table.data)?;
     let _polled = interrupt::poll();
     let methods = on_device!(&device, device => compare(args, &names, k, &table, device, console)?);
@@ -123,13 +123,13 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
     }
     console.result(&comparison, comparison.markdown().trim_end())?;
     interrupt::check("comparing")?;
-    // What was done before the data changed is in the table.
+    // Runs from before the data changed are in the table.
     table.data.check_unchanged()?;
     Ok(Outcome::Done)
 }
 
 impl CompareArgs {
-    /// The methods asked for, in the order of the list.
+    /// The requested methods, in the order of the list.
     fn names(&self) -> Result<Vec<&'static str>> {
         let rivals = pervade_rivals::methods::<Cpu>();
         let all: Vec<&str> = VADE.iter().map(|v| v.0).chain(rivals.iter().map(|rival| rival.name)).collect();
@@ -148,10 +148,10 @@ impl CompareArgs {
     }
 
     fn settings(&self, recipe: Recipe, k: usize) -> Settings {
-        self.networks().of(Settings::recipe(recipe, Clusters::Fixed(k)))
+        self.networks().applied_to(Settings::recipe(recipe, Clusters::Fixed(k)))
     }
 
-    /// The method of that name and what it is.
+    /// The method of that name and its description.
     fn method<D: RivalDevice>(&self, name: &str, k: usize) -> Option<(Box<dyn Clusterer<D>>, &'static str)> {
         if let Some((_, recipe, about)) = VADE.iter().find(|vade| vade.0 == name) {
             return Some((Box::new(self.settings(*recipe, k)), about));
@@ -161,7 +161,7 @@ impl CompareArgs {
     }
 }
 
-/// What all clusterings are held against.
+/// What all clusterings are scored against.
 struct Reference<'t> {
     labels: Option<&'t Labels>,
     /// Prepared. `[N, D]`
@@ -212,7 +212,7 @@ fn compare<D: RivalDevice>(
     Ok(reports)
 }
 
-/// All seeds of one method; what fails is told and kept in its line.
+/// Runs all seeds of one method; a failure is printed and stored in its line.
 fn run_method<D: RivalDevice>(
     args: &CompareArgs,
     name: &'static str,
@@ -259,7 +259,7 @@ fn run_method<D: RivalDevice>(
     report
 }
 
-/// Who listens to a method.
+/// The observer of a method.
 fn observer<'c>(
     args: &CompareArgs,
     name: &str,

@@ -1,4 +1,4 @@
-//! The table of a comparison: mean and spread over seeds, as Markdown, CSV or JSON.
+//! The table of a comparison: mean and deviation over seeds, as Markdown, CSV or JSON.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::files::Kind;
 use crate::report::LabelScores;
-use crate::tables::{Spread, aligned};
+use crate::tables::{Summary, aligned};
 use crate::{outputs, words};
 
-/// How the table is saved.
+/// The file format of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Markdown,
@@ -21,7 +21,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// By the ending of the file's name.
+    /// The format for the extension of the file name.
     pub(super) fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("md") => Ok(Self::Markdown),
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// What a file of this format holds.
+    /// The kind of file that this format writes.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Markdown => Kind::Text,
@@ -41,7 +41,7 @@ impl Format {
     }
 }
 
-/// All of it.
+/// The whole comparison.
 #[derive(Serialize)]
 pub(super) struct Comparison {
     pub(super) data: String,
@@ -56,15 +56,15 @@ pub(super) struct Comparison {
     pub(super) methods: Vec<MethodReport>,
 }
 
-/// One method's line.
+/// The results of one method.
 #[derive(Serialize)]
 pub(super) struct MethodReport {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) runs: Vec<RunReport>,
-    /// Mean adjusted Rand index of any two runs.
+    /// Mean adjusted Rand index over all pairs of runs.
     pub(super) stability: Option<f64>,
-    /// Why it stopped.
+    /// Why the method stopped.
     pub(super) problem: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct RunReport {
 }
 
 impl RunReport {
-    /// The run in words.
+    /// The run as text.
     pub(super) fn words(&self) -> String {
         let took = words::duration(Duration::from_secs_f64(self.seconds));
         let labelled = self.labelled.map_or(String::new(), |scores| format!(", {}", scores.words()));
@@ -88,7 +88,7 @@ impl RunReport {
     }
 }
 
-/// A score of a run, by name; ACC in percent as the literature gives it.
+/// A named score of a run; ACC in percent, as in the literature.
 struct Column {
     title: &'static str,
     key: &'static str,
@@ -112,18 +112,18 @@ const COLUMNS: [Column; 5] = [
 ];
 
 impl MethodReport {
-    fn spread(&self, of: fn(&RunReport) -> Option<f64>) -> Option<Spread> {
-        Spread::of(&self.runs.iter().filter_map(of).collect::<Vec<f64>>())
+    fn summary(&self, of: fn(&RunReport) -> Option<f64>) -> Option<Summary> {
+        Summary::of(&self.runs.iter().filter_map(of).collect::<Vec<f64>>())
     }
 }
 
 impl Comparison {
-    /// The first column is the one that "best" is about.
+    /// Columns to show; "best" refers to the first.
     fn columns(&self) -> &'static [Column] {
         if self.labelled { &COLUMNS } else { &COLUMNS[3..] }
     }
 
-    /// The table, its columns as wide as they need to be, so that it reads well as it is.
+    /// The table as Markdown with aligned columns.
     pub(super) fn markdown(&self) -> String {
         let columns = self.columns();
         let mut header = vec!["method".to_string()];
@@ -134,17 +134,17 @@ impl Comparison {
         let mut notes = String::new();
         for method in &self.methods {
             let mark = if method.problem.is_some() { " *" } else { "" };
-            let cell = |spread: Option<Spread>, digits, scale| {
-                spread.map_or("-".to_string(), |spread| spread.words(digits, scale))
+            let cell = |summary: Option<Summary>, digits, scale| {
+                summary.map_or("-".to_string(), |summary| summary.words(digits, scale))
             };
             let mut line = vec![format!("{}{mark}", method.name)];
             line.extend(
-                columns.iter().map(|column| cell(method.spread(column.of), column.digits, column.scale)),
+                columns.iter().map(|column| cell(method.summary(column.of), column.digits, column.scale)),
             );
-            let best = method.spread(columns[0].of).map(|spread| columns[0].scale * spread.best);
+            let best = method.summary(columns[0].of).map(|summary| columns[0].scale * summary.best);
             line.insert(2, best.map_or("-".to_string(), |best| format!("{best:.*}", columns[0].digits)));
             line.push(method.stability.map_or("-".to_string(), |stability| format!("{stability:.3}")));
-            line.push(cell(method.spread(|run| Some(run.seconds)), 1, 1.0));
+            line.push(cell(method.summary(|run| Some(run.seconds)), 1, 1.0));
             lines.push(line);
             if let Some(problem) = &method.problem {
                 notes.push_str(&format!(
@@ -158,7 +158,7 @@ impl Comparison {
         format!("{}{notes}", aligned(&lines))
     }
 
-    /// A line a method; empty where there is nothing.
+    /// One line per method; empty cells for missing scores.
     fn csv(&self) -> String {
         let mut text = String::from("method,runs");
         for column in self.columns() {
@@ -169,15 +169,15 @@ impl Comparison {
         for method in &self.methods {
             text.push_str(&format!("{},{}", method.name, method.runs.len()));
             for column in self.columns() {
-                let spread = method.spread(column.of);
+                let summary = method.summary(column.of);
                 let each = [
-                    spread.as_ref().map(|s| s.mean),
-                    spread.as_ref().and_then(|s| s.sd),
-                    spread.as_ref().map(|s| s.best),
+                    summary.as_ref().map(|s| s.mean),
+                    summary.as_ref().and_then(|s| s.sd),
+                    summary.as_ref().map(|s| s.best),
                 ];
                 text.push_str(&each.map(number).concat());
             }
-            let seconds = method.spread(|run| Some(run.seconds));
+            let seconds = method.summary(|run| Some(run.seconds));
             text.push_str(&number(method.stability));
             text.push_str(&number(seconds.as_ref().map(|s| s.mean)));
             text.push_str(&number(seconds.as_ref().and_then(|s| s.sd)));
@@ -187,7 +187,7 @@ impl Comparison {
         text
     }
 
-    /// Saves it.
+    /// Writes the table to a file.
     pub(super) fn write(&self, path: &Path, format: Format) -> Result<()> {
         match format {
             Format::Markdown => outputs::text(path, &self.markdown()),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_show_mean_spread_best_and_what_failed() {
+    fn tables_show_mean_deviation_best_and_failures() {
         let text = comparison(true).markdown();
         assert!(text.contains("| good   | 85.00 ± 7.07 |      90.00 | 0.500 ± 0.000 |"), "{text}");
         assert!(text.contains("| bad *  |            - |          - |"), "{text}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_a_line_a_method() {
+    fn csv_has_one_line_per_method() {
         let csv = comparison(false).csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines[1], "good,2,0.75,0,0.75,,,,1,1.5,0,");

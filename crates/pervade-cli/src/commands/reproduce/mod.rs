@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use self::figures::{Figure, Studio};
-use self::rows::{DataSet, Rows, Which};
+use self::rows::{DataSet, RowsFile, TableId};
 use self::tables::PaperTable;
 use self::work::{Failed, labels_of, list, run_table};
 use crate::args::Common;
@@ -32,34 +32,34 @@ use crate::{Outcome, interrupt, words};
 #[command(after_help = "Examples:
   pervade reproduce table2 --data DIR --only mnist:gmm          one row, ten seeds
   pervade reproduce table2 --data DIR --only mnist --device cuda
-  pervade reproduce table2 --data DIR --dry-run                 what would be run, and which files are there
-  pervade reproduce all --redraw                                tables and figures from the records alone
+  pervade reproduce table2 --data DIR --dry-run                 list the rows, and which files exist
+  pervade reproduce all --redraw                                only tables and figures, from the records
 
 DIR holds mnist/ (the four original files), har/har.npz, reuters10k/x.npz and y.npy, \
-cifar10-resnet50/features.npz; a data set that is not there is left out, and its lines say so. The rows of the \
-paper are files of the program (`crates/pervade-cli/rows` in its source); --rows gives it others. Every seed that is done stands \
-in `OUT/records`, and is not run again. Labels only score. `vade` is what `pervade fit` does by itself, `vade-paper` the \
-paper's recipe; their seeds are restarts of one fit, trained side by side on a GPU.")]
+cifar10-resnet50/features.npz; missing data sets are skipped with a note. The rows of the paper are built in \
+(`crates/pervade-cli/rows` in the source); --rows replaces them. Finished seeds are in `OUT/records` and are not run \
+again. Labels are only used for scoring. `vade` is the default of `pervade fit`, `vade-paper` the paper's recipe; their \
+seeds are restarts of one fit, trained in parallel on a GPU.")]
 pub(crate) struct ReproduceArgs {
-    /// What to make; figures of one command share what is trained for them
+    /// What to make; figures made by one command share their trained models
     #[arg(value_name = "WHAT", required = true)]
-    what: Vec<What>,
+    what: Vec<Target>,
     /// Folder of the data sets
     #[arg(long, value_name = "DIR", required_unless_present = "redraw")]
     data: Option<PathBuf>,
-    /// Only these rows
+    /// Run only these rows
     #[arg(long, value_name = "DATASET:METHOD,..", value_delimiter = ',')]
     only: Vec<String>,
-    /// Seeds 0, 1, ... of each row [default: the row's own, mostly 10]
+    /// Seeds 0, 1, ... of each row [default: that of the row, usually 10]
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
-    /// Folder of records, tables and figures
+    /// Folder for records, tables and figures
     #[arg(long, short, value_name = "DIR", default_value = "repro")]
     out: PathBuf,
-    /// Own rows instead of the paper's: a file with `[[data]]` and `[[row]]`
+    /// Your own rows instead of the paper's: a file with `[[data]]` and `[[row]]`
     #[arg(long, value_name = "FILE.toml")]
     rows: Option<PathBuf>,
-    /// Run again what the records have
+    /// Run again what is already in the records
     #[arg(long)]
     again: bool,
     /// List the rows, and run nothing
@@ -77,7 +77,7 @@ const QUICK: &str = "For a quick look (records and tables say so)";
 /// Flags that change the rows.
 #[derive(Args)]
 struct Quick {
-    /// Only the first N rows of the data (of either part where there is a split)
+    /// Use only the first N rows of the data (of both parts if there is a split)
     #[arg(long, value_name = "N", help_heading = QUICK)]
     take: Option<usize>,
     /// Widths of the encoder's hidden layers
@@ -86,13 +86,13 @@ struct Quick {
     /// Epochs of pretraining
     #[arg(long, value_name = "E", help_heading = QUICK)]
     pretrain_epochs: Option<usize>,
-    /// Epochs of what follows
+    /// Epochs after pretraining
     #[arg(long, value_name = "E", help_heading = QUICK)]
     epochs: Option<usize>,
 }
 
 impl Quick {
-    /// Those that settings know.
+    /// The flags that are settings.
     fn settings(&self) -> Map<String, Value> {
         let all = [
             ("hidden", self.hidden.as_ref().map(|widths| json!(widths))),
@@ -102,7 +102,7 @@ impl Quick {
         all.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect()
     }
 
-    /// All of them.
+    /// All flags.
     fn all(&self) -> Map<String, Value> {
         let mut all = self.settings();
         all.extend(self.take.map(|n| ("take".to_string(), json!(n))));
@@ -110,9 +110,9 @@ impl Quick {
     }
 }
 
-/// What can be made.
+/// Tables and figures to make.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Target {
     /// Statistics of the data sets
     Table1,
     /// Clustering accuracy of all methods on all data sets
@@ -121,39 +121,42 @@ enum What {
     Table3,
     /// Accuracy of VaDE over the epochs, with the rivals' levels from table 2
     FigureAccuracy,
-    /// VaDE's latents at some epochs, by t-SNE
+    /// VaDE's latents at several epochs, by t-SNE
     FigureLatents,
-    /// Digits made by GMM, VAE, InfoGAN and VaDE
+    /// Digits generated by GMM, VAE, InfoGAN and VaDE
     FigureSamples,
     /// Representations of VAE, DEC and VaDE, by t-SNE
     FigureEmbeddings,
-    /// Digits made by VaDE with 7 and 14 clusters
+    /// Digits generated by VaDE with 7 and 14 clusters
     FigureClusters,
     /// Everything
     All,
 }
 
-impl What {
-    fn tables(wanted: &[What]) -> Vec<Which> {
-        let all =
-            [(What::Table1, Which::Table1), (What::Table2, Which::Table2), (What::Table3, Which::Table3)];
-        Self::among(wanted, &all)
-    }
-
-    fn figures(wanted: &[What]) -> Vec<Figure> {
+impl Target {
+    fn tables(wanted: &[Target]) -> Vec<TableId> {
         let all = [
-            (What::FigureAccuracy, Figure::Accuracy),
-            (What::FigureLatents, Figure::Latents),
-            (What::FigureSamples, Figure::Samples),
-            (What::FigureEmbeddings, Figure::Embeddings),
-            (What::FigureClusters, Figure::Clusters),
+            (Target::Table1, TableId::Table1),
+            (Target::Table2, TableId::Table2),
+            (Target::Table3, TableId::Table3),
         ];
         Self::among(wanted, &all)
     }
 
-    /// Those of `all` that are wanted, in their order.
-    fn among<T: Copy>(wanted: &[What], all: &[(What, T)]) -> Vec<T> {
-        let is_wanted = |what: &What| wanted.contains(what) || wanted.contains(&What::All);
+    fn figures(wanted: &[Target]) -> Vec<Figure> {
+        let all = [
+            (Target::FigureAccuracy, Figure::Accuracy),
+            (Target::FigureLatents, Figure::Latents),
+            (Target::FigureSamples, Figure::Samples),
+            (Target::FigureEmbeddings, Figure::Embeddings),
+            (Target::FigureClusters, Figure::Clusters),
+        ];
+        Self::among(wanted, &all)
+    }
+
+    /// The selected ones of `all`, in their order.
+    fn among<T: Copy>(wanted: &[Target], all: &[(Target, T)]) -> Vec<T> {
+        let is_wanted = |what: &Target| wanted.contains(what) || wanted.contains(&Target::All);
         all.iter().filter(|(what, _)| is_wanted(what)).map(|(_, thing)| *thing).collect()
     }
 }
@@ -164,27 +167,28 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
         let name = if args.seeds == Some(0) { "seeds" } else { "take" };
         return Err(Error::setting(name, 0, "must be at least 1"));
     }
-    let of = |which: Which| Ok((which, Rows::of(which, args.rows.as_deref())?));
-    let tables: Vec<(Which, Rows)> = What::tables(&args.what).into_iter().map(of).collect::<Result<_>>()?;
-    // Figures go by the settings of table 2.
-    let figure_rows = of(Which::Table2)?;
+    let of = |which: TableId| Ok((which, RowsFile::of(which, args.rows.as_deref())?));
+    let tables: Vec<(TableId, RowsFile)> =
+        Target::tables(&args.what).into_iter().map(of).collect::<Result<_>>()?;
+    // Figures use the settings of table 2.
+    let figure_rows = of(TableId::Table2)?;
     let known = if tables.is_empty() { std::slice::from_ref(&figure_rows) } else { &tables };
     rows::check_only(&args.only, known)?;
     if args.dry_run {
-        return list(args, &tables, &What::figures(&args.what), console);
+        return list(args, &tables, &Target::figures(&args.what), console);
     }
     std::fs::create_dir_all(&args.out).map_err(|e| Error::io("create", &args.out, e))?;
     let _claim = args.claim(&tables, common, console)?;
     let device = common.open_device(console)?;
     let _polled = interrupt::poll();
-    let mut made = Made::default();
+    let mut made = Results::default();
     let ran = make_tables(args, tables, &device, console, &mut made);
     let ran = match ran {
         Err(error @ Error::Interrupted { .. }) => Err(error),
         ran => ran.and(make_figures(args, &figure_rows.1, &device, console, &mut made)),
     };
     if matches!(ran, Err(Error::Interrupted { .. })) {
-        console.say("every seed that was done is in the records; the same command goes on from there");
+        console.say("every finished seed is in the records; the same command continues from there");
     }
     made.failed.iter().for_each(|failed| Console::always(&format!("failed: {}", failed.words())));
     ran?;
@@ -197,21 +201,21 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common, console: &Console) -> R
     })
 }
 
-/// What a command leaves: tables and figures, and the rows whose method failed.
+/// The results of the command: tables and figures, and the rows whose method failed.
 #[derive(Default, Serialize)]
-struct Made {
+struct Results {
     made: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<Failed>,
 }
 
-/// All tables; the first error, once all that could be made was made.
+/// Makes all tables; returns the first error after making all that it could.
 fn make_tables(
     args: &ReproduceArgs,
-    tables: Vec<(Which, Rows)>,
+    tables: Vec<(TableId, RowsFile)>,
     device: &AnyDevice,
     console: &Console,
-    made: &mut Made,
+    made: &mut Results,
 ) -> Result<()> {
     let mut failed = Ok(());
     for (which, rows) in tables {
@@ -225,7 +229,7 @@ fn make_tables(
             }
             None => Ok(()),
         };
-        // What was done before something stopped it is in the table too.
+        // Runs from before an interruption are in the table too.
         let table = PaperTable::load(which, rows, &args.out)?;
         if table.is_empty() {
             console.say(&format!("{}: no records in {}, no table", which.name(), args.out.display()));
@@ -246,15 +250,15 @@ fn make_tables(
     failed
 }
 
-/// All figures: what their records lack is trained, then they are drawn.
+/// Makes all figures: trains what their records lack, then draws.
 fn make_figures(
     args: &ReproduceArgs,
-    rows: &Rows,
+    rows: &RowsFile,
     device: &AnyDevice,
     console: &Console,
-    made: &mut Made,
+    made: &mut Results,
 ) -> Result<()> {
-    let figures = What::figures(&args.what);
+    let figures = Target::figures(&args.what);
     if figures.is_empty() {
         return Ok(());
     }
@@ -284,10 +288,10 @@ fn make_figures(
     Ok(())
 }
 
-/// Trains what the figures' records lack; the first error, once all others were made.
+/// Trains what the figures' records lack; returns the first error after making all others.
 fn fill_records<D: RivalDevice>(
     args: &ReproduceArgs,
-    rows: &Rows,
+    rows: &RowsFile,
     folder: &Path,
     device: (&D, String),
     figures: &[Figure],
@@ -316,8 +320,8 @@ fn fill_records<D: RivalDevice>(
 }
 
 impl ReproduceArgs {
-    /// Checks all files of the command before it starts; one run at a time works on a folder of records.
-    fn claim(&self, tables: &[(Which, Rows)], common: &Common, console: &Console) -> Result<Claim> {
+    /// Checks all files of the command before it starts; only one run at a time may use a folder of records.
+    fn claim(&self, tables: &[(TableId, RowsFile)], common: &Common, console: &Console) -> Result<Claim> {
         let files = Files::new(common.force)
             .maybe_input("--data", self.folder())
             .maybe_input("--rows", self.rows.as_deref())
@@ -329,13 +333,13 @@ impl ReproduceArgs {
         files.claim(console)
     }
 
-    /// The data folder, where something may be run.
+    /// The data folder, if something is to be run.
     fn folder(&self) -> Option<&Path> {
         self.data.as_deref().filter(|_| !self.redraw)
     }
 
     /// The data set of the figures: the one that `--only` names, or the first.
-    fn figure_set<'r>(&self, rows: &'r Rows) -> Result<&'r DataSet> {
+    fn figure_set<'r>(&self, rows: &'r RowsFile) -> Result<&'r DataSet> {
         let named =
             self.only.iter().map(|only| only.split(':').next().unwrap_or(only)).find(|name| !name.is_empty());
         let first = rows.sets.first().map(|set| set.name.as_str());

@@ -1,11 +1,11 @@
-//! The rows as they are as a representation: a line of table 3 that the paper has not.
+//! The raw rows as a representation: a line of table 3 that is not in the paper.
 
 use pervade::data::Dataset;
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 use pervade_rivals::RivalDevice;
 
-/// The prepared rows themselves.
+/// The prepared rows themselves as a representation.
 pub(super) struct Pixels;
 
 impl<D: RivalDevice> Clusterer<D> for Pixels {

@@ -1,4 +1,4 @@
-//! The record of a row: what was run, seed by seed, and what came of it.
+//! The record of a row: what was run, seed by seed, and its results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,40 +7,40 @@ use pervade::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::rows::{Row, Which};
+use super::rows::{Row, TableId};
 use crate::outputs;
-use crate::tables::Spread;
+use crate::tables::Summary;
 
-/// Everything that is known about a row; the tables are made from it alone.
+/// Everything known about a row; tables are made only from this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
-    pub(super) table: Which,
+    pub(super) table: TableId,
     pub(super) data: String,
     pub(super) method: String,
-    /// N and D of what was clustered.
+    /// N and D of the clustered rows.
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) data_checksum: String,
-    /// All of VaDE's settings; of another method those that differ from its own.
+    /// All settings of VaDE; for other methods those that differ from their defaults.
     pub(super) settings: Map<String, Value>,
     /// Flags that changed the row for a quick look, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) overrides: Map<String, Value>,
-    pub(super) runs: Vec<Run>,
-    /// Why it stopped before all seeds were run.
+    pub(super) runs: Vec<SeedRun>,
+    /// Why the row stopped before all seeds were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
 }
 
-/// One seed.
+/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Run {
+pub(super) struct SeedRun {
     pub(super) seed: u64,
-    /// Shares between zero and one, by name; and what has its own scale.
+    /// Scores by name: fractions between zero and one, or on their own scale.
     pub(super) scores: BTreeMap<String, f64>,
-    /// Its share of the time where several were trained side by side.
+    /// Its share of the time, if several were trained in parallel.
     pub(super) seconds: f64,
     pub(super) side_by_side: usize,
     pub(super) device: String,
@@ -48,12 +48,12 @@ pub(super) struct Run {
 }
 
 impl Record {
-    /// Where the record of a row lies.
-    pub(super) fn place(out: &Path, table: Which, row: &Row) -> PathBuf {
+    /// The path of the record of a row.
+    pub(super) fn path(out: &Path, table: TableId, row: &Row) -> PathBuf {
         out.join("records").join(table.name()).join(format!("{}-{}.json", row.data, row.method))
     }
 
-    /// The record at `path`, if there is one.
+    /// Loads the record at `path`, if it exists.
     pub(super) fn load(path: &Path) -> Result<Option<Self>> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -66,14 +66,14 @@ impl Record {
         })
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the record atomically.
     pub(super) fn save(&self, path: &Path) -> Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         outputs::json(self, path)
     }
 
-    /// What `earlier` has run already is kept; one of other settings or data is not mixed with this.
+    /// Takes over the runs of `earlier`; an error if its settings or data differ.
     pub(super) fn continuing(mut self, earlier: Option<Self>, path: &Path) -> Result<Self> {
         let Some(earlier) = earlier else { return Ok(self) };
         let differs = match () {
@@ -90,37 +90,37 @@ impl Record {
         Ok(self)
     }
 
-    /// Which of the seeds below `n` were not run yet.
+    /// The seeds below `n` that were not run yet.
     pub(super) fn missing(&self, n: usize) -> Vec<u64> {
         (0..n as u64).filter(|seed| !self.runs.iter().any(|run| run.seed == *seed)).collect()
     }
 
-    /// Adds runs; the list stays in the order of the seeds.
-    pub(super) fn add(&mut self, run: Run) {
+    /// Adds runs; the list stays sorted by seed.
+    pub(super) fn add(&mut self, run: SeedRun) {
         self.runs.push(run);
         self.runs.sort_by_key(|run| run.seed);
     }
 
-    /// Mean and spread of a score over the seeds.
-    pub(super) fn spread(&self, score: &str) -> Option<Spread> {
-        Spread::of(&self.runs.iter().filter_map(|run| run.scores.get(score).copied()).collect::<Vec<f64>>())
+    /// Mean and deviation of a score over the seeds.
+    pub(super) fn summary(&self, score: &str) -> Option<Summary> {
+        Summary::of(&self.runs.iter().filter_map(|run| run.scores.get(score).copied()).collect::<Vec<f64>>())
     }
 
-    /// VaDE's label-free choice among its restarts: the score it goes by, and the run with the most of it.
-    pub(super) fn chosen(&self) -> Option<(&str, &Run)> {
+    /// VaDE's label-free choice among its restarts: the score used, and the run that maximises it.
+    pub(super) fn chosen(&self) -> Option<(&str, &SeedRun)> {
         let by = self.settings.get("choose")?.as_str()?;
-        let score = |run: &Run| run.scores.get(by).copied().unwrap_or(f64::NEG_INFINITY);
+        let score = |run: &SeedRun| run.scores.get(by).copied().unwrap_or(f64::NEG_INFINITY);
         let best = self.runs.iter().reduce(|best, run| if score(run) > score(best) { run } else { best })?;
         Some((by, best))
     }
 
     /// Seconds of a run.
-    pub(super) fn seconds(&self) -> Option<Spread> {
-        Spread::of(&self.runs.iter().map(|run| run.seconds).collect::<Vec<f64>>())
+    pub(super) fn seconds(&self) -> Option<Summary> {
+        Summary::of(&self.runs.iter().map(|run| run.seconds).collect::<Vec<f64>>())
     }
 }
 
-/// The first setting that differs, in words.
+/// The first setting that differs, as text.
 fn difference(earlier: &Map<String, Value>, now: &Map<String, Value>) -> String {
     let shown = |settings: &Map<String, Value>, key: &str| {
         settings.get(key).map_or("its own value".to_string(), crate::settings::short)

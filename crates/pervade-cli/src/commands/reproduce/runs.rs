@@ -1,4 +1,4 @@
-//! Running a row: every seed that is not in its record yet, and the record after each.
+//! Running a row: every seed that is not in its record yet, saving the record after each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use pervade_rivals::RivalDevice;
 use serde_json::{Map, Value, json};
 
 use super::pixels::Pixels;
-use super::record::{Record, Run};
+use super::record::{Record, SeedRun};
 use super::rows::Row;
 use crate::console::Console;
 use crate::report::LabelScores;
@@ -24,19 +24,19 @@ use crate::{interrupt, methods, words};
 /// Neighbours that vote in table 3.
 pub(super) const VOTERS: [usize; 3] = [3, 5, 10];
 
-/// Scores by their names.
+/// Scores by name.
 pub(super) type Scores = BTreeMap<String, f64>;
 
-/// What a method is given, and what its result is held against.
+/// The data of a method, and what its result is scored against.
 pub(super) enum Measure<'d> {
     /// Table 2: clusters of the rows against their labels.
     Clusters { data: Dataset<'d>, labels: Labels },
-    /// Table 3: the latents of the test rows among those of the train rows.
+    /// Table 3: the latents of the test rows among those of the training rows.
     Neighbours { train: Dataset<'d>, train_labels: Vec<u32>, test: Dataset<'d>, test_labels: Vec<u32> },
 }
 
 impl Measure<'_> {
-    /// What the method is fitted to.
+    /// The rows that the method is fitted to.
     pub(super) fn data(&self) -> &Dataset<'_> {
         match self {
             Measure::Clusters { data, .. } => data,
@@ -68,26 +68,26 @@ impl Measure<'_> {
     }
 }
 
-/// How a row's method is run.
-pub(super) enum How<D: RivalDevice> {
+/// How the method of a row is run.
+pub(super) enum Runner<D: RivalDevice> {
     /// VaDE: seeds are restarts of one fit.
     Vade(Box<Settings>),
-    /// A run a seed.
+    /// One run per seed.
     Rival(Box<dyn Clusterer<D>>),
 }
 
-impl<D: RivalDevice> How<D> {
-    /// By the row's method and settings, with `overrides` in their place.
+impl<D: RivalDevice> Runner<D> {
+    /// With the method and settings of the row, overridden by `overrides`.
     pub(super) fn of(row: &Row, clusters: usize, overrides: &Map<String, Value>) -> Result<Self> {
         let mut keys = row.settings.clone();
         keys.extend(overrides.clone());
         if keys.contains_key("recipe") {
             keys.insert("clusters".to_string(), json!(clusters));
-            return Ok(How::Vade(Box::new(Settings::from_keys(keys)?)));
+            return Ok(Runner::Vade(Box::new(Settings::from_keys(keys)?)));
         }
         let networks = networks(&keys)?;
         if row.method == "pixels" {
-            return Ok(How::Rival(Box::new(Pixels)));
+            return Ok(Runner::Rival(Box::new(Pixels)));
         }
         let Some(method) = pervade_rivals::method(&row.method) else {
             let rivals = pervade_rivals::methods::<D>().into_iter().chain(pervade_rivals::others());
@@ -95,10 +95,10 @@ impl<D: RivalDevice> How<D> {
             let must = format!("must be one of {}, or the row needs a recipe of VaDE", known.join(", "));
             return Err(Error::setting("method", format!("`{}`", row.method), must));
         };
-        Ok(How::Rival(method.with_networks(clusters, &networks)))
+        Ok(Runner::Rival(method.with_networks(clusters, &networks)))
     }
 
-    /// The settings that make a run what it is: all of VaDE's, and of others what differs from their own.
+    /// The settings that identify a run: all of VaDE's, and those of others that differ from their defaults.
     pub(super) fn settings(
         &self,
         row: &Row,
@@ -106,14 +106,14 @@ impl<D: RivalDevice> How<D> {
         overrides: &Map<String, Value>,
     ) -> Map<String, Value> {
         let mut settings = match self {
-            // By way of text, where single-precision numbers are as one would type them.
-            How::Vade(settings) => serde_json::to_string(settings)
+            // Via text, which has single-precision numbers as one would type them.
+            Runner::Vade(settings) => serde_json::to_string(settings)
                 .and_then(|text| serde_json::from_str::<Map<String, Value>>(&text))
                 .unwrap_or_default(),
-            How::Rival(_) => row.settings.clone().into_iter().chain(overrides.clone()).collect(),
+            Runner::Rival(_) => row.settings.clone().into_iter().chain(overrides.clone()).collect(),
         };
         settings.insert("clusters".to_string(), json!(clusters));
-        // Seeds are counted in the runs, and a single start is what records say nothing of.
+        // Seeds are counted in the runs, and records omit a single trial.
         settings.retain(|key, value| {
             !["seed", "restarts"].contains(&key.as_str()) && (key != "starts" || *value != json!(1))
         });
@@ -140,8 +140,8 @@ fn networks(keys: &Map<String, Value>) -> Result<Networks> {
     })
 }
 
-/// A row under way: its record grows seed by seed.
-pub(super) struct Working<'w, D: RivalDevice> {
+/// A row in progress: its record grows seed by seed.
+pub(super) struct RowRunner<'w, D: RivalDevice> {
     pub(super) device: &'w D,
     pub(super) device_name: String,
     pub(super) measure: &'w Measure<'w>,
@@ -151,12 +151,12 @@ pub(super) struct Working<'w, D: RivalDevice> {
     pub(super) since: Instant,
 }
 
-impl<D: RivalDevice> Working<'_, D> {
-    /// Runs what is missing of `seeds`.
-    pub(super) fn run(&mut self, how: &How<D>, seeds: usize) -> Result<()> {
+impl<D: RivalDevice> RowRunner<'_, D> {
+    /// Runs the missing seeds out of `seeds`.
+    pub(super) fn run(&mut self, how: &Runner<D>, seeds: usize) -> Result<()> {
         let missing = self.record.missing(seeds);
         match how {
-            How::Vade(settings) => {
+            Runner::Vade(settings) => {
                 let settings = (**settings).clone().with(|s| s.restarts = seeds);
                 let checked = settings.check(self.measure.data())?;
                 for restarts in missing.chunk_by(|a, b| a + 1 == *b) {
@@ -164,7 +164,7 @@ impl<D: RivalDevice> Working<'_, D> {
                 }
                 Ok(())
             }
-            How::Rival(method) => self.seeds(method.as_ref(), &missing),
+            Runner::Rival(method) => self.seeds(method.as_ref(), &missing),
         }
     }
 
@@ -187,7 +187,7 @@ impl<D: RivalDevice> Working<'_, D> {
         })
     }
 
-    /// Scores a run and writes it into the record.
+    /// Scores a run and adds it to the record.
     fn keep(
         &mut self,
         seed: u64,
@@ -208,7 +208,7 @@ impl<D: RivalDevice> Working<'_, D> {
             words::duration(each),
             shown.join(", ")
         ));
-        self.record.add(Run {
+        self.record.add(SeedRun {
             seed,
             scores,
             seconds: (each.as_secs_f64() * 1e3).round() / 1e3,
@@ -220,7 +220,7 @@ impl<D: RivalDevice> Working<'_, D> {
     }
 }
 
-impl<D: RivalDevice> Watch<D> for Working<'_, D> {
+impl<D: RivalDevice> Watch<D> for RowRunner<'_, D> {
     fn finished(&mut self, models: Vec<Vade>) -> Result<()> {
         let took = self.since.elapsed();
         for model in &models {

@@ -1,39 +1,39 @@
-//! The tables as pure functions of rows and records: Markdown as in the paper, CSV a line a score.
+//! The tables as pure functions of rows and records: Markdown as in the paper, CSV with one line per score.
 
 use std::path::{Path, PathBuf};
 
 use pervade::Result;
 
 use super::record::Record;
-use super::rows::{DataSet, Row, Rows, Which, distinct};
+use super::rows::{DataSet, Row, RowsFile, TableId, distinct};
 use super::runs::VOTERS;
 use crate::settings::short;
 use crate::tables::aligned;
 use crate::{outputs, words};
 
-/// A table of the paper with what is known about its rows.
+/// A table of the paper with the records of its rows.
 pub(super) struct PaperTable {
-    which: Which,
-    rows: Rows,
-    /// One for each row.
+    which: TableId,
+    rows: RowsFile,
+    /// One record per row.
     records: Vec<Option<Record>>,
 }
 
 impl PaperTable {
-    /// The rows with the records that lie in `out`.
-    pub(super) fn load(which: Which, rows: Rows, out: &Path) -> Result<Self> {
-        let record = |row: &Row| Record::load(&Record::place(out, which, row));
+    /// Loads the records of the rows from `out`.
+    pub(super) fn load(which: TableId, rows: RowsFile, out: &Path) -> Result<Self> {
+        let record = |row: &Row| Record::load(&Record::path(out, which, row));
         let records = rows.rows.iter().map(record).collect::<Result<_>>()?;
         Ok(Self { which, rows, records })
     }
 
-    /// Whether there is no record of any row.
+    /// Whether no row has a record.
     pub(super) fn is_empty(&self) -> bool {
         self.records.iter().all(Option::is_none)
     }
 
-    /// Where both files of a table go: Markdown and CSV.
-    pub(super) fn paths(which: Which, out: &Path) -> [PathBuf; 2] {
+    /// The paths of a table's files: Markdown and CSV.
+    pub(super) fn paths(which: TableId, out: &Path) -> [PathBuf; 2] {
         ["md", "csv"].map(|ending| out.join(format!("{}.{ending}", which.name())))
     }
 
@@ -47,21 +47,21 @@ impl PaperTable {
 
     pub(super) fn markdown(&self) -> String {
         let lines = match self.which {
-            Which::Table1 => self.statistics(),
-            Which::Table2 => self.accuracies(),
-            Which::Table3 => self.errors(),
+            TableId::Table1 => self.statistics(),
+            TableId::Table2 => self.accuracies(),
+            TableId::Table3 => self.errors(),
         };
         format!("{}\n\n{}{}", self.title(), aligned(&lines), self.notes())
     }
 
     fn title(&self) -> &'static str {
         match self.which {
-            Which::Table1 => "Table 1: the data sets.",
-            Which::Table2 => {
+            TableId::Table1 => "Table 1: the data sets.",
+            TableId::Table2 => {
                 "Table 2: clustering accuracy in percent. Ours: mean ± standard deviation over seeds, the best, and for VaDE \
                  what its own score without labels would keep, beside the paper's value, which is the run with the best objective of ten."
             }
-            Which::Table3 => {
+            TableId::Table3 => {
                 "Table 3: error in percent of a k-nearest-neighbour classifier on the latents of the test rows; mean ± \
                  standard deviation over seeds beside the paper's value."
             }
@@ -77,7 +77,7 @@ impl PaperTable {
         self.rows.sets.iter().find(|set| set.name == name)
     }
 
-    /// Data sets that something was run on; all of them while nothing was.
+    /// Data sets with at least one record; all of them if there is no record.
     fn shown_sets(&self) -> Vec<&str> {
         let has_runs = |data: &&str| self.all().any(|(row, record)| row.data == **data && record.is_some());
         let all = distinct(self.rows.rows.iter().map(|row| row.data.as_str()));
@@ -94,7 +94,7 @@ impl PaperTable {
             let mut line = vec![self.set(&row.data).map_or(row.data.clone(), DataSet::in_place_of)];
             for name in NAMES {
                 let whole = |value: Option<f64>| value.map_or("-".to_string(), |n| words::count(n as usize));
-                line.push(whole(record.and_then(|record| record.spread(name)).map(|spread| spread.mean)));
+                line.push(whole(record.and_then(|record| record.summary(name)).map(|summary| summary.mean)));
                 line.push(whole(row.paper.get(name).copied()));
             }
             lines.push(line);
@@ -134,19 +134,19 @@ impl PaperTable {
             let of = if several { format!(", {}", row.data) } else { String::new() };
             let mut line = vec![format!("{}{of}{}", row.method, mark(record))];
             for k in VOTERS.map(|k| format!("k{k}")) {
-                let ours = record.and_then(|record| record.spread(&k));
-                line.push(ours.map_or("-".to_string(), |spread| spread.words(2, 100.0)));
+                let ours = record.and_then(|record| record.summary(&k));
+                line.push(ours.map_or("-".to_string(), |summary| summary.words(2, 100.0)));
                 line.push(row.paper.get(&k).map_or("-".to_string(), |value| format!("{value:.2}")));
             }
             line.push(record.map_or("-".to_string(), |record| record.runs.len().to_string()));
             let seconds = record.and_then(Record::seconds);
-            line.push(seconds.map_or("-".to_string(), |spread| format!("{:.1}", spread.mean)));
+            line.push(seconds.map_or("-".to_string(), |summary| format!("{:.1}", summary.mean)));
             lines.push(line);
         }
         lines
     }
 
-    /// Stand-ins, what was not run, what stopped, and what ran with other settings.
+    /// Notes on stand-ins, rows that were not run or stopped, and rows with other settings.
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         let shown = self.shown_sets();
@@ -187,7 +187,7 @@ impl PaperTable {
         notes.iter().fold(String::new(), |text, note| text + "\n" + note + "\n")
     }
 
-    /// A line for each row and score; empty where there is nothing.
+    /// One line per row and score; empty cells for missing values.
     pub(super) fn csv(&self) -> String {
         let mut text = String::from(
             "table,data,stands_for,method,score,mean,sd,best,chosen,seeds,paper,where,seconds,device,version,problem\n",
@@ -196,12 +196,15 @@ impl PaperTable {
         for (row, record) in self.all() {
             let set = self.set(&row.data);
             for score in self.scores() {
-                // The paper's errors and accuracies are in percent, and so are ours here.
-                let scale =
-                    if self.which == Which::Table1 || score == "nmi" || score == "ari" { 1.0 } else { 100.0 };
-                let spread = record.and_then(|record| record.spread(score));
-                // Of errors the best is the least.
-                let least = self.which == Which::Table3;
+                // Errors and accuracies are in percent, in the paper and here.
+                let scale = if self.which == TableId::Table1 || score == "nmi" || score == "ari" {
+                    1.0
+                } else {
+                    100.0
+                };
+                let summary = record.and_then(|record| record.summary(score));
+                // The best error is the smallest.
+                let least = self.which == TableId::Table3;
                 let best = record.and_then(|record| extreme(record, score, least));
                 let chosen = record.and_then(Record::chosen).and_then(|(_, run)| run.scores.get(score));
                 let last = record.and_then(|record| record.runs.last());
@@ -211,8 +214,8 @@ impl PaperTable {
                     set.and_then(|set| set.stands_for.clone()).unwrap_or_default(),
                     row.method.clone(),
                     score.to_string(),
-                    number(spread.as_ref().map(|s| scale * s.mean)),
-                    number(spread.as_ref().and_then(|s| s.sd).map(|sd| scale * sd)),
+                    number(summary.as_ref().map(|s| scale * s.mean)),
+                    number(summary.as_ref().and_then(|s| s.sd).map(|sd| scale * sd)),
                     number(best.map(|best| scale * best)),
                     number(chosen.map(|chosen| scale * chosen)),
                     record.map_or(0, |record| record.runs.len()).to_string(),
@@ -232,29 +235,29 @@ impl PaperTable {
 
     fn scores(&self) -> [&'static str; 3] {
         match self.which {
-            Which::Table1 => ["rows", "columns", "clusters"],
-            Which::Table2 => ["accuracy", "nmi", "ari"],
-            Which::Table3 => ["k3", "k5", "k10"],
+            TableId::Table1 => ["rows", "columns", "clusters"],
+            TableId::Table2 => ["accuracy", "nmi", "ari"],
+            TableId::Table3 => ["k3", "k5", "k10"],
         }
     }
 }
 
 /// `82.01 ± 5.36 (best 94.20, by elbo 85.15; 10 seeds, 21.7 s each)`.
 fn accuracy_cell(record: &Record) -> String {
-    let Some(spread) = record.spread("accuracy") else { return format!("-{}", mark(Some(record))) };
+    let Some(summary) = record.summary("accuracy") else { return format!("-{}", mark(Some(record))) };
     let seconds = record.seconds().map_or(0.0, |seconds| seconds.mean);
     let seeds = words::counted(record.runs.len(), "seed");
     let chosen = record.chosen().and_then(|(by, run)| Some((by, run.scores.get("accuracy")?)));
     let chosen = chosen.map_or(String::new(), |(by, score)| format!(", by {by} {:.2}", 100.0 * score));
     format!(
         "{} (best {:.2}{chosen}; {seeds}, {seconds:.1} s each){}",
-        spread.words(2, 100.0),
-        100.0 * spread.best,
+        summary.words(2, 100.0),
+        100.0 * summary.best,
         mark(Some(record))
     )
 }
 
-/// Points at the notes.
+/// Marks that refer to the notes.
 fn mark(record: Option<&Record>) -> String {
     let look = record.is_some_and(|record| !record.overrides.is_empty());
     let stopped = record.is_some_and(|record| record.problem.is_some());
@@ -280,10 +283,10 @@ mod tests {
 
     use serde_json::{Map, json};
 
-    use super::super::record::Run;
+    use super::super::record::SeedRun;
     use super::*;
 
-    /// Two data sets, the second without its file; a method that ran and one that failed.
+    /// Two data sets, the second without its file; one method that ran and one that failed.
     const ROWS: &str = r#"
 data = [
     { name = "a", title = "Set A", path = "a", clusters = 2, stands_for = "THE A", note = "smaller" },
@@ -297,7 +300,7 @@ row = [
 "#;
 
     fn record(method: &str, accuracies: &[f64], problem: Option<&str>) -> Record {
-        let run = |(seed, &accuracy): (usize, &f64)| Run {
+        let run = |(seed, &accuracy): (usize, &f64)| SeedRun {
             seed: seed as u64,
             scores: BTreeMap::from([("accuracy".to_string(), accuracy), ("nmi".to_string(), 0.5)]),
             seconds: 1.5,
@@ -308,7 +311,7 @@ row = [
         let overrides =
             if problem.is_some() { Map::from_iter([("take".to_string(), json!(9))]) } else { Map::new() };
         Record {
-            table: Which::Table2,
+            table: TableId::Table2,
             data: "a".to_string(),
             method: method.to_string(),
             rows: 10,
@@ -322,14 +325,14 @@ row = [
     }
 
     #[test]
-    fn a_table_is_made_of_rows_and_records_alone() {
-        let rows: Rows = toml::from_str(ROWS).unwrap();
+    fn tables_depend_only_on_rows_and_records() {
+        let rows: RowsFile = toml::from_str(ROWS).unwrap();
         let records = vec![
             Some(record("gmm", &[0.5, 0.6], None)),
             Some(record("dec", &[], Some("a \"bad\" day"))),
             None,
         ];
-        let table = PaperTable { which: Which::Table2, rows, records };
+        let table = PaperTable { which: TableId::Table2, rows, records };
         let (_, markdown) =
             table.markdown().split_once("\n\n").map(|(a, b)| (a.to_string(), b.to_string())).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The rows of a table on their data: each data set is read once, each row's record is continued.
+//! Runs the rows of a table: each data set is read once, each row's record is continued.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::ReproduceArgs;
 use super::figures::{Figure, is_begun};
-use super::record::{Record, Run};
-use super::rows::{DataSet, Row, Rows, Which};
-use super::runs::{How, Measure, Scores, Working};
+use super::record::{Record, SeedRun};
+use super::rows::{DataSet, Row, RowsFile, TableId};
+use super::runs::{Measure, RowRunner, Runner, Scores};
 use crate::console::Console;
 use crate::{Outcome, words};
 
@@ -33,12 +33,12 @@ impl Failed {
     }
 }
 
-/// All selected rows of a table, a data set after the other, each read once; rows that fail are added to `failed`, and the
-/// others go on.
+/// Runs all selected rows of a table, one data set after the other, each read once; rows that fail are added to
+/// `failed`, and the others continue.
 pub(super) fn run_table<D: RivalDevice>(
     args: &ReproduceArgs,
-    which: Which,
-    rows: &Rows,
+    which: TableId,
+    rows: &RowsFile,
     folder: &Path,
     device: &D,
     device_name: &str,
@@ -89,10 +89,11 @@ pub(super) fn run_table<D: RivalDevice>(
     }
 }
 
-/// One row; what its method fails with is kept in its record and returned, what cannot be begun is an error.
+/// Runs one row; a failure of its method is stored in its record and returned, a row that cannot be started is an
+/// error.
 fn run_row<D: RivalDevice>(
     args: &ReproduceArgs,
-    which: Which,
+    which: TableId,
     row: &Row,
     set: &DataSet,
     table: &Table,
@@ -100,30 +101,31 @@ fn run_row<D: RivalDevice>(
     device_name: &str,
     console: &Console,
 ) -> Result<Option<Error>> {
-    let path = Record::place(&args.out, which, row);
+    let path = Record::path(&args.out, which, row);
     let earlier = if args.again { None } else { Record::load(&path)? };
-    if which == Which::Table1 {
+    if which == TableId::Table1 {
         let runs = vec![statistics(table, device_name)?];
         new_record(args, which, row, &table.data, Map::new(), runs).save(&path)?;
         return Ok(None);
     }
     let overrides = args.quick.settings();
-    let how = How::<D>::of(row, set.clusters, &overrides)?;
+    let how = Runner::<D>::of(row, set.clusters, &overrides)?;
     let measure = measure(which, set, table, args.quick.take)?;
     let settings = how.settings(row, set.clusters, &overrides);
     let record =
         new_record(args, which, row, measure.data(), settings, Vec::new()).continuing(earlier, &path)?;
     let seeds = args.seeds.unwrap_or(row.seeds);
     let missing = record.missing(seeds).len();
-    let told = format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
+    let summary =
+        format!("{} on {} ({})", row.method, row.data, words::counted(measure.data().n_rows(), "row"));
     if missing == 0 {
-        console.say(&format!("{told}: {} in the record already", words::counted(seeds, "seed")));
+        console.say(&format!("{summary}: {} in the record already", words::counted(seeds, "seed")));
         return Ok(None);
     }
-    console.say(&format!("{told}: {} to run", words::counted(missing, "seed")));
+    console.say(&format!("{summary}: {} to run", words::counted(missing, "seed")));
     let device_name = device_name.to_string();
     let mut work =
-        Working { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
+        RowRunner { device, device_name, measure: &measure, record, path, console, since: Instant::now() };
     match work.run(&how, seeds) {
         Err(error) if !matches!(error, Error::Interrupted { .. }) => {
             console.say(&format!("{} on {}: failed: {error}", row.method, row.data));
@@ -137,11 +139,11 @@ fn run_row<D: RivalDevice>(
 
 fn new_record(
     args: &ReproduceArgs,
-    which: Which,
+    which: TableId,
     row: &Row,
     data: &Dataset,
     settings: Map<String, Value>,
-    runs: Vec<Run>,
+    runs: Vec<SeedRun>,
 ) -> Record {
     Record {
         table: which,
@@ -151,20 +153,20 @@ fn new_record(
         columns: data.n_columns(),
         data_checksum: data.checksum(),
         settings,
-        overrides: if which == Which::Table1 { Map::new() } else { args.quick.all() },
+        overrides: if which == TableId::Table1 { Map::new() } else { args.quick.all() },
         runs,
         problem: None,
     }
 }
 
 /// Table 1 of a data set.
-fn statistics(table: &Table, device: &str) -> Result<Run> {
+fn statistics(table: &Table, device: &str) -> Result<SeedRun> {
     let labels = labels_of(table)?;
     let counts = [table.data.n_rows(), table.data.n_columns(), labels.names().len()];
     let scores = ["rows", "columns", "clusters"].iter().zip(counts);
     let scores: Scores = scores.map(|(name, count)| ((*name).to_string(), count as f64)).collect();
     let (device, version) = (device.to_string(), env!("CARGO_PKG_VERSION").to_string());
-    Ok(Run { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
+    Ok(SeedRun { seed: 0, scores, seconds: 0.0, side_by_side: 1, device, version })
 }
 
 pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
@@ -174,14 +176,14 @@ pub(super) fn labels_of(table: &Table) -> Result<&Labels> {
     })
 }
 
-/// What a row of the table is held against; `take` leaves the first rows only.
-fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
+/// What a row of the table is scored against; `take` keeps only the first rows.
+fn measure<'t>(which: TableId, set: &DataSet, table: &'t Table, take: Option<usize>) -> Result<Measure<'t>> {
     let (n, labels) = (table.data.n_rows(), labels_of(table)?);
     let part = |range: std::ops::Range<usize>| {
         let end = take.map_or(range.end, |take| range.end.min(range.start + take));
         range.start..end
     };
-    if which != Which::Table3 {
+    if which != TableId::Table3 {
         let rows = part(0..n);
         let ids: Vec<i64> = labels.ids()[rows.clone()].iter().map(|&id| i64::from(id)).collect();
         return Ok(Measure::Clusters { data: table.data.slice(rows), labels: Labels::from_integers(&ids) });
@@ -200,10 +202,10 @@ fn measure<'t>(which: Which, set: &DataSet, table: &'t Table, take: Option<usize
     })
 }
 
-/// `--dry-run`: rows, seeds that are done, and whether the data are there; figures.
+/// `--dry-run`: rows, finished seeds, whether the data exist, and figures.
 pub(super) fn list(
     args: &ReproduceArgs,
-    tables: &[(Which, Rows)],
+    tables: &[(TableId, RowsFile)],
     figures: &[Figure],
     console: &Console,
 ) -> Result<Outcome> {
@@ -211,7 +213,7 @@ pub(super) fn list(
     for (which, rows) in tables {
         let which = *which;
         for row in rows.selected(&args.only) {
-            let path = Record::place(&args.out, which, row);
+            let path = Record::path(&args.out, which, row);
             let seeds = args.seeds.unwrap_or(row.seeds);
             let done = Record::load(&path)?.map_or(0, |record| seeds - record.missing(seeds).len());
             let absent = args.data.as_deref().and_then(|folder| rows.set(&row.data).ok()?.absent(folder));

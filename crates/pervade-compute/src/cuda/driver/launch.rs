@@ -1,4 +1,4 @@
-//! Launches: on which stream a kernel runs, what it is given, and when it may start.
+//! Kernel launches: streams, arguments, and early starts.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -8,9 +8,9 @@ use cudarc::driver::{CudaStream, sys};
 use super::{Driver, Kernel, NAMES, failed};
 use crate::Result;
 
-/// One argument of a kernel: a number, an address, or a struct passed by value.
+/// An argument of a kernel: a scalar, an address, or a struct passed by value.
 pub(in super::super) enum Arg<'a> {
-    Number(u64),
+    Scalar(u64),
     Struct(*const c_void, std::marker::PhantomData<&'a ()>),
 }
 
@@ -23,32 +23,32 @@ impl<'a> Arg<'a> {
 
 impl From<u64> for Arg<'_> {
     fn from(x: u64) -> Self {
-        Arg::Number(x)
+        Arg::Scalar(x)
     }
 }
 
 impl From<u32> for Arg<'_> {
     fn from(x: u32) -> Self {
-        Arg::Number(u64::from(x))
+        Arg::Scalar(u64::from(x))
     }
 }
 
 impl From<bool> for Arg<'_> {
     fn from(x: bool) -> Self {
-        Arg::Number(u64::from(x))
+        Arg::Scalar(u64::from(x))
     }
 }
 
 impl From<f32> for Arg<'_> {
     fn from(x: f32) -> Self {
-        Arg::Number(u64::from(x.to_bits()))
+        Arg::Scalar(u64::from(x.to_bits()))
     }
 }
 
 impl From<usize> for Arg<'_> {
     /// Sizes are 32 bits wide in the kernels unless they are passed as `u64`.
     fn from(x: usize) -> Self {
-        Arg::Number(x as u64)
+        Arg::Scalar(x as u64)
     }
 }
 
@@ -60,25 +60,26 @@ pub(in super::super) struct Launch {
     pub(in super::super) shared: u32,
 }
 
-/// The most arguments that a kernel has.
-const MOST_ARGUMENTS: usize = 20;
+/// The maximum number of arguments of a kernel.
+const MAX_ARGUMENTS: usize = 20;
 
-/// Streams for weight gradients: one would take longer than the chain of input gradients, more than three gain nothing.
+/// Side streams for weight gradients: one would take longer than the chain of input gradients, more than three do not
+/// help.
 pub(super) const WEIGHT_STREAMS: usize = 3;
 
 /// The stream that a kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum StreamId {
-    /// The chain of layers.
+    /// The main stream, for the chain of layers.
     Main,
-    /// Beside it, the prior.
+    /// The side stream of the prior.
     Prior,
-    /// Beside it, weight gradients and updates.
+    /// A side stream for weight gradients and updates.
     Weights(usize),
 }
 
 impl StreamId {
-    /// All streams beside the main one.
+    /// All side streams.
     pub(in super::super) const SIDE: [StreamId; 1 + WEIGHT_STREAMS] =
         [StreamId::Prior, StreamId::Weights(0), StreamId::Weights(1), StreamId::Weights(2)];
 
@@ -122,19 +123,19 @@ impl Driver {
         }
     }
 
-    /// The next kernel does not start early: weights change here, or it waits for other streams, too.
+    /// Makes the next kernel start only after the one before: because weights change, or it waits for other streams.
     pub(in super::super) fn disable_early_launch(&self) {
         self.no_early_launch.store(true, Ordering::Relaxed);
     }
 
-    /// Launches on the main stream; `n_blocks` neighbours along the grid's first side make a cluster.
+    /// Launches on the main stream, with clusters of `n_blocks` blocks along the grid's x axis.
     pub(in super::super) fn launch_cluster(&self, launch: Launch, n_blocks: u32, args: &[Arg]) -> Result<()> {
         self.launch_with(StreamId::Main, launch, Some(n_blocks), args)
     }
 
-    /// Within a recorded step, kernels that call `after_previous` may start before the one before them has ended. What they
-    /// read before that call, weights, changes only on side streams, at the end of a step and where
-    /// `disable_early_launch` says so.
+    /// Within a recorded step, kernels that call `after_previous` may start before the previous kernel has ended. Before
+    /// that call they read only weights, which change only on side streams, at the end of a step, and where
+    /// `disable_early_launch` is called.
     fn launch_with(
         &self,
         stream: StreamId,
@@ -142,7 +143,7 @@ impl Driver {
         cluster: Option<u32>,
         args: &[Arg],
     ) -> Result<()> {
-        // Checked first: the flag is for the next kernel of the main stream, whichever that is.
+        // Evaluated first: the flag applies to the next kernel of the main stream, whichever that is.
         let may_be_early = stream == StreamId::Main && !self.no_early_launch.swap(false, Ordering::Relaxed);
         let is_early = may_be_early
             && self.is_hopper()
@@ -166,10 +167,9 @@ impl Driver {
         };
         let function = self.functions[launch.kernel as usize].cu_function();
         self.use_device()?;
-        // SAFETY: the arguments are those of the kernel in number, order and size (each call stands beside
-        // its kernel's parameters in the tests of every operation); addresses come from live buffers that
-        // hold what the kernel reads and writes, by the checks of the callers. The attributes live until the
-        // call returns.
+        // SAFETY: the arguments match the kernel's parameters in number, order and size (the tests of every
+        // operation check it); addresses come from live buffers that are large enough, by the checks of the
+        // callers. The attributes live until the call returns.
         unsafe {
             sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), std::ptr::null_mut())
         }
@@ -187,7 +187,7 @@ fn cluster_size(n_blocks: u32) -> sys::CUlaunchAttribute {
     }
 }
 
-/// The kernel may start before the one before it has ended.
+/// Allows the kernel to start before the previous one has ended.
 fn early_launch() -> sys::CUlaunchAttribute {
     sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -196,12 +196,12 @@ fn early_launch() -> sys::CUlaunchAttribute {
     }
 }
 
-/// Where each argument lies.
-fn pointers(args: &[Arg]) -> [*mut c_void; MOST_ARGUMENTS] {
-    let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
+/// The address of each argument.
+fn pointers(args: &[Arg]) -> [*mut c_void; MAX_ARGUMENTS] {
+    let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGUMENTS];
     for (pointer, arg) in pointers[..args.len()].iter_mut().zip(args) {
         *pointer = match arg {
-            Arg::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
+            Arg::Scalar(bits) => std::ptr::from_ref(bits).cast_mut().cast(),
             Arg::Struct(at, _) => at.cast_mut(),
         };
     }

@@ -1,4 +1,4 @@
-//! Maps for the copy engine of Hopper.
+//! Tensor maps for Hopper's copy engine (the tensor memory accelerator).
 
 use std::ffi::c_void;
 
@@ -7,15 +7,15 @@ use cudarc::driver::sys;
 use super::{Driver, failed};
 use crate::Result;
 
-/// What `kernels/hopper.cu` calls `Map`.
+/// `Map` in `kernels/asynchronous.cu`.
 pub(in super::super) type Map = sys::CUtensorMap;
 
-/// A row-major matrix of each restart, and the part of it that the engine copies at once.
+/// A batch of row-major matrices, one per restart, and the tile that the engine copies at once.
 pub(in super::super) struct MappedMatrix {
     pub(in super::super) at: u64,
     /// Columns, rows and restarts.
     pub(in super::super) size: [usize; 3],
-    /// Numbers from row to row and from restart to restart.
+    /// Elements from row to row and from restart to restart.
     pub(in super::super) strides: [usize; 2],
     /// Rows of a tile, which has 32 columns: 128 bytes.
     pub(in super::super) tile_rows: u32,
@@ -27,8 +27,8 @@ impl Driver {
         let strides = matrix.strides.map(|n| 4 * n as u64);
         let tile = [32, matrix.tile_rows, 1];
         let mut map = Map { opaque: [0; 16] };
-        // SAFETY: three sizes, two strides, three sides of a tile and three steps, as the rank says; the
-        // address is only written down.
+        // SAFETY: three sizes, two strides, three tile sizes and three steps, as the rank requires; the
+        // address is only stored.
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,

@@ -1,4 +1,4 @@
-//! Memory of the device, kept alive by whoever holds it and by every recording that uses it.
+//! Device memory, held alive by its owner and by every recording that uses it.
 
 use std::any::Any;
 use std::fmt;
@@ -7,52 +7,52 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaSlice;
 
-/// What a recording holds so that no address in it outlives its memory.
-pub(in super::super) type Kept = Vec<Arc<dyn Any + Send + Sync>>;
+/// Shared ownership of the memory that a recording uses, so that no address in it dangles.
+pub(in super::super) type HeldMemory = Vec<Arc<dyn Any + Send + Sync>>;
 
 /// Collects the memory that a step uses while it is recorded.
 #[derive(Default)]
-pub(super) struct Keeper {
-    kept: Mutex<Option<Kept>>,
+pub(super) struct MemoryHolder {
+    held: Mutex<Option<HeldMemory>>,
 }
 
-impl Keeper {
+impl MemoryHolder {
     pub(super) fn begin(&self) {
-        *self.lock() = Some(Kept::new());
+        *self.lock() = Some(HeldMemory::new());
     }
 
-    pub(super) fn end(&self) -> Kept {
+    pub(super) fn end(&self) -> HeldMemory {
         self.lock().take().unwrap_or_default()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Kept>> {
-        self.kept.lock().expect("no thread died while recording")
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HeldMemory>> {
+        self.held.lock().expect("no thread died while recording")
     }
 
-    fn keep<T: Send + Sync + 'static>(&self, memory: &Arc<CudaSlice<T>>) {
-        if let Some(kept) = &mut *self.lock() {
+    fn hold<T: Send + Sync + 'static>(&self, memory: &Arc<CudaSlice<T>>) {
+        if let Some(held) = &mut *self.lock() {
             let memory: Arc<dyn Any + Send + Sync> = memory.clone();
-            if kept.iter().all(|other| !Arc::ptr_eq(other, &memory)) {
-                kept.push(memory);
+            if held.iter().all(|other| !Arc::ptr_eq(other, &memory)) {
+                held.push(memory);
             }
         }
     }
 }
 
-/// Numbers on the device. Asking for an address while a step is recorded makes the recording an owner, too.
+/// A buffer on the device. Taking an address while a step is recorded makes the recording a co-owner.
 pub struct DeviceMemory<T> {
     slice: Arc<CudaSlice<T>>,
     at: u64,
     len: usize,
-    keeper: Arc<Keeper>,
+    holder: Arc<MemoryHolder>,
 }
 
 impl<T: Send + Sync + 'static> DeviceMemory<T> {
-    pub(super) fn new(slice: CudaSlice<T>, at: u64, len: usize, keeper: Arc<Keeper>) -> Self {
-        Self { slice: Arc::new(slice), at, len, keeper }
+    pub(super) fn new(slice: CudaSlice<T>, at: u64, len: usize, holder: Arc<MemoryHolder>) -> Self {
+        Self { slice: Arc::new(slice), at, len, holder }
     }
 
-    /// How many numbers there are.
+    /// The number of elements.
     pub(in super::super) fn len(&self) -> usize {
         self.len
     }
@@ -60,11 +60,11 @@ impl<T: Send + Sync + 'static> DeviceMemory<T> {
     /// The address of element `i`.
     pub(in super::super) fn address(&self, i: usize) -> u64 {
         assert!(i <= self.len, "an address inside the buffer");
-        self.keeper.keep(&self.slice);
+        self.holder.hold(&self.slice);
         self.at + (size_of::<T>() * i) as u64
     }
 
-    /// The addresses of all elements.
+    /// The address range of the buffer.
     pub(in super::super) fn addresses(&self) -> Range<u64> {
         self.address(0)..self.address(self.len)
     }

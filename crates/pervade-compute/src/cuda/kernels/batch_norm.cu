@@ -1,19 +1,19 @@
 // Batch normalisation; the formulas are in cpu/batch_norm.rs. Rows x [R, groups * rows, columns] are R * groups
-// blocks of rows that lie one behind the other, and so are their statistics, four lines of columns each.
+// consecutive groups of rows; so are their statistics, four rows of columns each.
 
 #define NORM_EPSILON 1e-5f
-#define NORM_KEPT 0.9f
-// A block sums eight columns, 64 threads each; in every warp four rows of 32 bytes.
+#define NORM_MOMENTUM 0.9f
+// A block sums eight columns with 64 threads each; a warp reads four rows of 32 bytes.
 #define NORM_COLUMNS 8
 #define NORM_LANES 64
 
-// Where the numbers of a normalisation lie in the parameters.
+// Offsets of a normalisation's parameters.
 struct Norm {
     u64 stride;
     u32 gain, shift, mean, variance;
 };
 
-// The sum over the threads of a column, the same for each of them, always in the same order.
+// The sum over the threads of a column, returned to each of them; always in the same order.
 __device__ double column_sum(double x) {
     __shared__ double parts[NORM_LANES][NORM_COLUMNS];
     u32 column = threadIdx.x % NORM_COLUMNS, lane = threadIdx.x / NORM_COLUMNS;
@@ -30,25 +30,25 @@ __device__ __forceinline__ float inverse_deviation(float variance) { return 1.0f
 // Mean and variance of each column of each group: blockIdx.x counts columns by eights, blockIdx.y groups.
 extern "C" __global__ void norm_statistics(const float *x, float *statistics, u32 rows, u32 columns) {
     u32 column = blockIdx.x * NORM_COLUMNS + threadIdx.x % NORM_COLUMNS, lane = threadIdx.x / NORM_COLUMNS;
-    bool there = column < columns;
+    bool is_valid = column < columns;
     const float *from = x + (u64)blockIdx.y * rows * columns + column;
     float *to = statistics + (u64)blockIdx.y * 4 * columns + column;
     double sum = 0.0, square = 0.0;
-    if (there) {
+    if (is_valid) {
         for (u32 row = lane; row < rows; row += NORM_LANES) sum += (double)from[(u64)row * columns];
     }
     double mean = column_sum(sum) / (double)rows;
-    if (there) {
+    if (is_valid) {
         for (u32 row = lane; row < rows; row += NORM_LANES) {
-            double apart = (double)from[(u64)row * columns] - mean;
-            square += apart * apart;
+            double difference = (double)from[(u64)row * columns] - mean;
+            square += difference * difference;
         }
     }
     double variance = column_sum(square) / (double)rows;
-    if (there && lane == 0) to[0] = (float)mean, to[columns] = (float)variance;
+    if (is_valid && lane == 0) to[0] = (float)mean, to[columns] = (float)variance;
 }
 
-// y = gain (x - mean) / deviation + shift; without statistics, with those that were kept. One thread a number.
+// y = gain (x - mean) / deviation + shift, with the running statistics if `statistics` is null. One thread per element.
 extern "C" __global__ void norm_apply(Norm layer, const float *values, const float *statistics, const float *x, float *y,
                                       u64 n, u32 groups, u32 rows, u32 columns) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -64,11 +64,11 @@ extern "C" __global__ void norm_apply(Norm layer, const float *values, const flo
 // Sums of dy and of dy u, u = (x - mean) / deviation, of each column of each group.
 extern "C" __global__ void norm_sums(const float *x, const float *dy, float *statistics, u32 rows, u32 columns) {
     u32 column = blockIdx.x * NORM_COLUMNS + threadIdx.x % NORM_COLUMNS, lane = threadIdx.x / NORM_COLUMNS;
-    bool there = column < columns;
+    bool is_valid = column < columns;
     u64 first = (u64)blockIdx.y * rows * columns + column;
     float *own = statistics + (u64)blockIdx.y * 4 * columns + column;
     double sum = 0.0, product = 0.0;
-    if (there) {
+    if (is_valid) {
         float mean = own[0], inverse = inverse_deviation(own[columns]);
         for (u32 row = lane; row < rows; row += NORM_LANES) {
             u64 at = first + (u64)row * columns;
@@ -79,7 +79,7 @@ extern "C" __global__ void norm_sums(const float *x, const float *dy, float *sta
     }
     sum = column_sum(sum);
     product = column_sum(product);
-    if (there && lane == 0) own[2 * columns] = (float)sum, own[3 * columns] = (float)product;
+    if (is_valid && lane == 0) own[2 * columns] = (float)sum, own[3 * columns] = (float)product;
 }
 
 extern "C" __global__ void norm_backward(Norm layer, const float *values, const float *statistics, const float *x,
@@ -95,7 +95,7 @@ extern "C" __global__ void norm_backward(Norm layer, const float *values, const 
     dx[index] = gain * inverse * fmaf(common, -1.0f / (float)rows, dy[index]);
 }
 
-// Gradients of gain and shift, or Adam's step by them; the kept means and variances move. One thread a column.
+// Gradients of gain and shift, optionally with Adam's step; updates the running means and variances. One thread per column.
 extern "C" __global__ void norm_weights(Norm layer, float *values, float *gradients, float *m, float *v,
                                         const float *statistics, u32 groups, u32 columns, u32 update, const Clock *clock,
                                         u32 group, float step_size, float inverse_root, float epsilon, float beta1) {
@@ -108,8 +108,8 @@ extern "C" __global__ void norm_weights(Norm layer, float *values, float *gradie
     }
     u64 base = restart * layer.stride + column;
     float *mean = values + base + layer.mean, *variance = values + base + layer.variance;
-    *mean = fmaf(NORM_KEPT, *mean, (1.0f - NORM_KEPT) * (totals[0] / (float)groups));
-    *variance = fmaf(NORM_KEPT, *variance, (1.0f - NORM_KEPT) * (totals[1] / (float)groups));
+    *mean = fmaf(NORM_MOMENTUM, *mean, (1.0f - NORM_MOMENTUM) * (totals[0] / (float)groups));
+    *variance = fmaf(NORM_MOMENTUM, *variance, (1.0f - NORM_MOMENTUM) * (totals[1] / (float)groups));
     u64 gain = base + layer.gain, shift = base + layer.shift;
     gradients[shift] = totals[2];
     gradients[gain] = totals[3];

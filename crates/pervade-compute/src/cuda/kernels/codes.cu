@@ -1,12 +1,12 @@
-// Codes that are partly a choice of one of many; the formulas are in cpu/codes.rs.
+// Latent codes with a categorical part and a continuous part; the formulas are in cpu/codes.rs.
 
-// The first n columns of each row become their softmax. One thread a row: rows are short.
+// Softmax of the first n columns of each row, in place. One thread per row: rows are short.
 extern "C" __global__ void softmax(float *x, u32 rows, u32 columns, u32 n) {
     u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
-    float *row = x + (u64)i * columns, most = LEAST, total = 0.0f;
-    for (u32 m = 0; m < n; m++) most = fmaxf(most, row[m]);
-    for (u32 m = 0; m < n; m++) total += row[m] = expf(row[m] - most);
+    float *row = x + (u64)i * columns, largest = NEG_INFINITY, total = 0.0f;
+    for (u32 m = 0; m < n; m++) largest = fmaxf(largest, row[m]);
+    for (u32 m = 0; m < n; m++) total += row[m] = expf(row[m] - largest);
     for (u32 m = 0; m < n; m++) row[m] /= total;
 }
 
@@ -19,19 +19,19 @@ extern "C" __global__ void softmax_backward(const float *y, float *dy, u32 rows,
     for (u32 m = 0; m < n; m++) gradient[m] = row[m] * (gradient[m] - mean);
 }
 
-// n_rows rows and n columns of each restart of x [R, rows_x, columns_x] to those of y. One thread a number; `all` is
+// Copies n_rows rows and n columns of each restart of x [R, rows_x, columns_x] to y. One thread per element; `all` is
 // R n_rows.
 extern "C" __global__ void copy_block(const float *x, float *y, u32 all, u32 n_rows, u32 n, u32 rows_x, u32 columns_x,
                                       u32 row_x, u32 column_x, u32 rows_y, u32 columns_y, u32 row_y, u32 column_y) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= (u64)all * n) return;
-    u64 place = index / n, restart = place / n_rows, row = place % n_rows;
+    u64 row_index = index / n, restart = row_index / n_rows, row = row_index % n_rows;
     u32 column = index % n;
     u64 to = (restart * rows_y + row_y + row) * columns_y + column_y + column;
     y[to] = x[(restart * rows_x + row_x + row) * columns_x + column_x + column];
 }
 
-// One of the first n_choices columns is 1, the others 0; all further ones are uniform in [-1, 1). One thread a number.
+// The first n_choices columns are one-hot; all further ones are uniform in [-1, 1). One thread per element.
 extern "C" __global__ void draw_codes(Keys keys, const Clock *clock, u64 draw, float *z, u32 rows, u32 columns,
                                       u32 n_choices) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
@@ -43,46 +43,46 @@ extern "C" __global__ void draw_codes(Keys keys, const Clock *clock, u64 draw, f
     if (column < n_choices) {
         value = __umulhi(philox(step, row, 0xffffffffu, key0, key1).x, n_choices) == column ? 1.0f : 0.0f;
     } else {
-        u32 number = column - n_choices;
-        uint4 w = philox(step, row, number / 4, key0, key1);
+        u32 i = column - n_choices;
+        uint4 w = philox(step, row, i / 4, key0, key1);
         u32 words[4] = {w.x, w.y, w.z, w.w};
-        value = (float)(words[number % 4] >> 8) * (1.0f / 8388608.0f) - 1.0f;
+        value = (float)(words[i % 4] >> 8) * (1.0f / 8388608.0f) - 1.0f;
     }
     z[(u64)restart * rows * columns + index] = value;
 }
 
-// Adds log q(code | output) of each row to its sums; the output becomes the gradient of -weight log q / places. One
-// thread a row: rows are short.
-extern "C" __global__ void code_likelihood(const float *codes, float *output, double *sums, u32 b, u32 places, u32 columns,
-                                           u32 width, u32 n_choices, u32 n_numbers, float scale) {
+// Adds log q(code | output) of each row to its sums; the output becomes the gradient of -weight log q / n_rows. One
+// thread per row: rows are short.
+extern "C" __global__ void code_likelihood(const float *codes, float *output, double *sums, u32 b, u32 n_rows, u32 columns,
+                                           u32 width, u32 n_choices, u32 n_continuous, float scale) {
     u32 row = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
-    if (row >= places) return;
-    float *out = output + ((u64)restart * places + row) * width;
+    if (row >= n_rows) return;
+    float *out = output + ((u64)restart * n_rows + row) * width;
     if (row >= b) {
         for (u32 c = 0; c < width; c++) out[c] = 0.0f;
         return;
     }
     const float *code = codes + ((u64)restart * b + row) * columns;
-    float most = LEAST, total = 0.0f, of_choice = 0.0f, of_numbers = 0.0f;
-    for (u32 m = 0; m < n_choices; m++) most = fmaxf(most, out[m]);
-    for (u32 m = 0; m < n_choices; m++) total += expf(out[m] - most);
-    float log_total = most + logf(total);
+    float largest = NEG_INFINITY, total = 0.0f, categorical = 0.0f, continuous = 0.0f;
+    for (u32 m = 0; m < n_choices; m++) largest = fmaxf(largest, out[m]);
+    for (u32 m = 0; m < n_choices; m++) total += expf(out[m] - largest);
+    float log_total = largest + logf(total);
     for (u32 m = 0; m < n_choices; m++) {
         float o = out[m];
-        of_choice = fmaf(code[m], o - log_total, of_choice);
-        out[m] = scale * (expf(o - most) / total - code[m]);
+        categorical = fmaf(code[m], o - log_total, categorical);
+        out[m] = scale * (expf(o - largest) / total - code[m]);
     }
-    bool varied = width > n_choices + n_numbers;  // else the variance is 1
-    for (u32 c = 0; c < n_numbers; c++) {
-        float *mean = out + n_choices + c, *raw = mean + n_numbers;
-        float given = varied ? *raw : 0.0f;
+    bool has_variance = width > n_choices + n_continuous;  // else the variance is 1
+    for (u32 c = 0; c < n_continuous; c++) {
+        float *mean = out + n_choices + c, *raw = mean + n_continuous;
+        float given = has_variance ? *raw : 0.0f;
         float l = fminf(fmaxf(given, -DECODER_LOG_VARIANCE_LIMIT), DECODER_LOG_VARIANCE_LIMIT);
         float error = *mean - code[n_choices + c], weighted = error * expf(-l), squared = error * weighted;
-        of_numbers -= 0.5f * (LN_TAU + l + squared);
+        continuous -= 0.5f * (LN_TAU + l + squared);
         *mean = scale * weighted;
-        if (varied) *raw = fabsf(given) < DECODER_LOG_VARIANCE_LIMIT ? 0.5f * scale * (1.0f - squared) : 0.0f;
+        if (has_variance) *raw = fabsf(given) < DECODER_LOG_VARIANCE_LIMIT ? 0.5f * scale * (1.0f - squared) : 0.0f;
     }
-    double *own = sums + ((u64)restart * places + row) * 4;
-    own[1] += (double)of_numbers;
-    own[2] += (double)of_choice;
+    double *row_sums = sums + ((u64)restart * n_rows + row) * 4;
+    row_sums[1] += (double)continuous;
+    row_sums[2] += (double)categorical;
 }

@@ -1,19 +1,19 @@
-// What every kernel shares: the random numbers of seed.rs, small sums, and the clock of a step.
+// Shared by all kernels: the random numbers of random.rs, reductions, Adam, and the clock of a step.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define MOST_RESTARTS 64
-#define MOST_STEPS 8
+#define MAX_STEPS 8
 #define LN_TAU 1.8378770664093453f
 #define LOG_VARIANCE_LIMIT 20.0f
 #define DECODER_LOG_VARIANCE_LIMIT 10.0f
-#define LEAST __int_as_float(0xff800000)  // minus infinity
+#define NEG_INFINITY __int_as_float(0xff800000)
 #define BETA2 0.999f
 
-// What changes from step to step. A recorded step reads it from here; without a recording the pointer
-// is null and the numbers beside it say all.
+// What changes from step to step. A recorded step reads it from device memory; without a recording the pointer is null
+// and the kernel's other arguments hold the values.
 struct Clock {
     u64 epoch;
     u64 first;
@@ -43,27 +43,27 @@ __device__ __forceinline__ uint4 philox(u64 a, u32 b, u32 c, u32 key0, u32 key1)
     return make_uint4(x0, x1, x2, x3);
 }
 
-// Where place i of 0..n goes in the shuffle numbered `round`: Key::permute.
+// The image of i under shuffle `round` of 0..n: `Key::permute`.
 __device__ u64 permute(u64 i, u64 n, u64 round, u32 key0, u32 key1) {
     u64 top = (n > 2 ? n : 2) - 1;
     int bits = 64 - __clzll((long long)top);
     int half_bits = (bits + 1) / 2;
     u32 mask = (1u << half_bits) - 1;
-    u64 place = i;
+    u64 index = i;
     for (;;) {
-        u32 left = (u32)(place >> half_bits) & mask, right = (u32)place & mask;
+        u32 left = (u32)(index >> half_bits) & mask, right = (u32)index & mask;
         for (u32 step = 0; step < 8; step++) {
             u32 mixed = philox(round, right, step, key0, key1).x & mask;
             u32 next = left ^ mixed;
             left = right;
             right = next;
         }
-        place = ((u64)left << half_bits) | right;
-        if (place < n) return place;
+        index = ((u64)left << half_bits) | right;
+        if (index < n) return index;
     }
 }
 
-// Two standard normal numbers from two random words (Box and Muller).
+// Two standard normal numbers from two random words (Box-Muller transform).
 __device__ __forceinline__ float2 normal_pair(u32 a, u32 b) {
     float u = ((float)(a >> 8) + 1.0f) * (1.0f / 16777216.0f);
     float radius = sqrtf(-2.0f * logf(u));
@@ -102,7 +102,7 @@ __device__ __forceinline__ float warp_max(float x) {
     return x;
 }
 
-// The sum over a block, the same for every thread and in the same order every time.
+// The sum over a block, returned to every thread; always in the same order.
 template <typename T>
 __device__ T block_sum(T x) {
     __shared__ T parts[32];
@@ -121,12 +121,12 @@ __device__ float block_max(float x) {
     __syncthreads();
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
     __syncthreads();
-    float most = parts[0];
-    for (int i = 1; i < (blockDim.x + 31) / 32; i++) most = fmaxf(most, parts[i]);
-    return most;
+    float largest = parts[0];
+    for (int i = 1; i < (blockDim.x + 31) / 32; i++) largest = fmaxf(largest, parts[i]);
+    return largest;
 }
 
-// V numbers that lie side by side: read and written at once.
+// V consecutive elements, read and written at once.
 template <int V>
 struct Pack {
     float x[V];
@@ -146,35 +146,34 @@ struct Pack {
     }
 };
 
-// Adam's moments of weights lie in tiles of 64 x 64, one after the other, so that a tile is a single run of memory; tiles
-// at the edges are smaller. Where a number lies, of a matrix of so many rows and columns (moments.rs has the same). In
-// tiles of full width, every other four rows have the halves of each 32 columns swapped: so that a warp's reads from
-// shared memory meet all banks.
-__device__ __forceinline__ u32 place_in_tile(u32 row, u32 column, u32 width) {
+// Adam's moments of weights are stored in contiguous tiles of 64 x 64; tiles at the edges are smaller. These functions
+// give the index of an element (moments.rs has the same formula). In tiles of full width, every other group of four rows
+// has the halves of each 32 columns swapped, so that a warp's reads from shared memory have no bank conflicts.
+__device__ __forceinline__ u32 index_in_tile(u32 row, u32 column, u32 width) {
     return row * width + (width == 64 ? column ^ (row >> 2 & 1) << 4 : column);
 }
 
 __device__ __forceinline__ u64 moment_at(u32 row, u32 column, u32 n_rows, u32 n_columns) {
     u32 row0 = row & ~63u, column0 = column & ~63u, height = min(n_rows - row0, 64u), width = min(n_columns - column0, 64u);
-    return (u64)row0 * n_columns + (u64)column0 * height + place_in_tile(row - row0, column - column0, width);
+    return (u64)row0 * n_columns + (u64)column0 * height + index_in_tile(row - row0, column - column0, width);
 }
 
-// m, v and p after one gradient g (Kingma and Ba, 2015).
+// Updates m, v and p with the gradient g (Kingma and Ba, 2015).
 __device__ __forceinline__ void adam_update(float g, float step_size, float inverse_root, float epsilon, float beta1,
                                             float *p, float *m, float *v) {
     float first = fmaf(beta1, *m, (1.0f - beta1) * g);
     float second = fmaf(BETA2, *v, (1.0f - BETA2) * g * g);
     *m = first;
     *v = second;
-    // Both to within two units in the last place, at a fraction of the cost of the exact ones.
+    // Square root and division within 2 ulp, at a fraction of the cost of the exact ones.
     float root;
     asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(second));
     *p -= __fdividef(step_size * first, fmaf(root, inverse_root, epsilon));
 }
 
-// Clocks of the steps that follow, one a thread.
+// The clocks of the next steps, one per thread.
 struct Clocks {
-    Clock at[MOST_STEPS];
+    Clock at[MAX_STEPS];
 };
 
 extern "C" __global__ void set_clocks(Clock *clocks, __grid_constant__ const Clocks now) {

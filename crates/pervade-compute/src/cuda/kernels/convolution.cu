@@ -2,10 +2,10 @@
 
 struct Windows {
     u32 height, width, channels, size, stride, padding;
-    u32 down, across;  // how many windows there are
+    u32 down, across;  // number of windows in each direction
 };
 
-// One thread per number of the windows: y [n, down, across, size, size, channels].
+// One thread per element of the windows: y [n, down, across, size, size, channels].
 extern "C" __global__ void unfold(Windows w, const float *x, float *y, u64 n) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= n) return;
@@ -20,13 +20,13 @@ extern "C" __global__ void unfold(Windows w, const float *x, float *y, u64 n) {
     rest /= w.across;
     u32 down = rest % w.down;
     u64 image = rest / w.down;
-    // Above and left of the image these wrap round to more than any height or width.
+    // Above and left of the image these wrap around to values beyond any height or width.
     u32 i = down * w.stride + row - w.padding, j = across * w.stride + column - w.padding;
     bool inside = i < w.height && j < w.width;
     y[index] = inside ? x[((image * w.height + i) * w.width + j) * w.channels + channel] : 0.0f;
 }
 
-// One thread per number of the images: y [n, height, width, channels]. Terms in the order of the windows.
+// One thread per element of the images: y [n, height, width, channels]. Terms are added in the order of the windows.
 extern "C" __global__ void fold(Windows w, const float *x, float *y, u64 n) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= n) return;

@@ -1,14 +1,12 @@
-// C = A op(B) for many restarts or rows on Hopper's tensor cores, which work while the warps that feed them go
-// on: y = x W + b, and dx = dy W^T.
+// C = A op(B) for many restarts or rows on Hopper's asynchronous tensor cores: y = x W + b, and dx = dy W^T.
 //
-// They take one factor from registers and one from shared memory, each line of which is a row's k. So the
-// product is turned round, C^T = op(B)^T A^T: weights come from registers, and up to 104 rows of the batch are the
-// other side, so that weights are read once. Of a block's warps four bring tiles and split rows; three groups of four
-// split 64 columns of the weights each, in registers, and multiply. The blocks of a cluster share out k.
+// The tensor cores take one factor from registers and one from shared memory, where each line is a row's k. So the
+// product is transposed, C^T = op(B)^T A^T: weights come from registers, and up to 104 rows of the batch are the other
+// factor, so that weights are read once. Four of a block's warps load tiles and split rows; each of three groups of four
+// warps splits 64 columns of the weights, in registers, and multiplies. The blocks of a cluster split k.
 //
-// TERMS = 3: products of halves (bf16), of which the one of both rests is left out: off by about 2^-18 of each term.
-// About as much is lost where sums are added up: the tensor cores cut off what does not fit. So no block adds up
-// more than 1024 k.
+// TERMS = 3: products of bf16 pairs, without the product of both remainders: an error of about 2^-18 of each term. The
+// accumulation loses about as much, since the tensor cores truncate. So no block adds up more than 1024 k.
 
 #define MANY_ROWS 104
 #define MANY_GROUPS 3  // of four warps that multiply
@@ -23,7 +21,7 @@
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,"  \
     "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51}, "
 
-// 64 columns of the weights (16 a warp) by 104 rows, 8 k of them.
+// Multiplies 64 columns of the weights (16 per warp) by 104 rows, for 8 k.
 __device__ __forceinline__ void multiply_tf32(float (&c)[13][4], const u32 (&a)[4], u64 b) {
 #if HOPPER
     asm volatile("wgmma.mma_async.sync.aligned.m64n104k8.f32.tf32.tf32 " SUM_NAMES "{%52,%53,%54,%55}, %56, 1, 1, 1;"
@@ -45,14 +43,14 @@ template <bool TB>
 struct Many {
     static const int STAGES = 4, GROUP = 128, THREADS = GROUP * (1 + MANY_GROUPS);
     static const int X_BYTES = MANY_ROWS * 128, W_BYTES = 64 * 128, STAGE = X_BYTES + MANY_GROUPS * W_BYTES;
-    // After the stages counters: a stage is there, is used up; its rows are split.
-    static const int THERE = STAGES * STAGE, USED = THERE + STAGES * 8;
-    static const int READY = USED + STAGES * 8;
+    // Barriers, after the stages: a stage is loaded, is consumed; its rows are split.
+    static const int LOADED = STAGES * STAGE, CONSUMED = LOADED + STAGES * 8;
+    static const int SPLIT = CONSUMED + STAGES * 8;
     static const int C_STRIDE = MANY_COLUMNS + 4;
 
-    // Makes a stage's rows what the products need, where they are. TERMS = 3: lines of 32 numbers in bf16 and 32
-    // rests, k and k + 4 beside each other, as a lane has them of the weights. TERMS = 1: the numbers rounded.
-    // Lines l and l ^ 5 go together: their chunks lie in different banks.
+    // Converts a stage's rows in place to the form that the products need. TERMS = 3: lines of 32 elements in bf16 and their
+    // 32 remainders, with k and k + 4 adjacent, as in a lane's weights. TERMS = 1: the elements rounded to TF32.
+    // Lines l and l ^ 5 are processed together: their chunks are in different banks.
     static __device__ __forceinline__ void split(char *rows) {
         const int EACH = 4;
         float4 x[EACH], y[EACH];
@@ -64,7 +62,7 @@ struct Many {
             if (i == 3 && threadIdx.x >= 32) break;
             x[i] = *(float4 *)(rows + first + i * 4096), y[i] = *(float4 *)(rows + second + i * 4096);
         }
-        // A warp has whole lines.
+        // A warp has whole lines, so that this orders its reads before its writes.
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -81,27 +79,27 @@ struct Many {
         }
     }
 
-    // Which of its group's 64 columns a lane has first and second: so that its reads meet all banks.
+    // A lane's first and second of its group's 64 columns, chosen to avoid bank conflicts of its reads.
     static __device__ __forceinline__ u32 column_of(u32 second) {
         u32 g = threadIdx.x % 32 / 4, warp = threadIdx.x / 32 % 4;
         return TB ? warp * 16 + g + second * 8 : warp / 2 * 32 + (warp % 2 * 2 + second) * 4 + g % 4 + g / 4 * 16;
     }
 
-    // Where in a line of the tile four columns lie: so that writing them meets all banks.
-    static __device__ __forceinline__ u32 place_of(u32 chunk) {
+    // The position of four columns in a line of the tile, chosen to avoid bank conflicts of the writes.
+    static __device__ __forceinline__ u32 position_of(u32 chunk) {
         return TB ? chunk : chunk & ~7u | (chunk & 3) << 1 | chunk >> 2 & 1;
     }
 
-    // A stage's weights in registers, as the tensor cores take them.
+    // A stage's weights in registers, in the layout of the tensor cores.
     struct Weights {
-        // TERMS = 1: eight k each. TERMS = 3: sixteen, first the numbers, then the rests.
+        // TERMS = 1: eight k each. TERMS = 3: sixteen, first the rounded values, then the remainders.
         u32 x[4][4];
 
         __device__ __forceinline__ void load(const float *w) {
             u32 t = threadIdx.x % 4;
             auto at = [&](int j, int e) {
                 u32 column = column_of(e % 2), k = j * 8 + t + (e / 2) * 4;
-                // Lines of 32: a column's k, or the columns of a k, of which there are two times 32.
+                // Lines of 32: the k of a column, or one half of the columns of a k.
                 return TB ? w[column * 32 + (k ^ column % 8 * 4)]
                           : w[(column / 32 * 32 + k) * 32 + (column % 32 ^ k % 8 * 4)];
             };
@@ -119,46 +117,46 @@ struct Many {
         }
     };
 
-    // Four warps ask for tiles and split rows.
-    static __device__ __forceinline__ void bring(const Map &rows, const Map &weights, char *shared, u32 base, u32 restart,
+    // Four warps load tiles and split rows.
+    static __device__ __forceinline__ void load_stages(const Map &rows, const Map &weights, char *shared, u32 base, u32 restart,
                                                  u32 m0, u32 n0, u32 first, u32 n_steps) {
-        // The warps share out what is asked for: asking takes time.
+        // The loads are issued by several warps, since each takes time.
         u32 warp = threadIdx.x / 32;
-        bool asks = threadIdx.x % 32 == 0;
-        auto ask_weights = [&](u32 s) {
-            if (s >= n_steps || !asks) return;
-            u32 to = base + s % STAGES * STAGE + X_BYTES, there = base + THERE + s % STAGES * 8;
+        bool issues = threadIdx.x % 32 == 0;
+        auto load_weights = [&](u32 s) {
+            if (s >= n_steps || !issues) return;
+            u32 to = base + s % STAGES * STAGE + X_BYTES, loaded = base + LOADED + s % STAGES * 8;
             u32 k0 = (first + s) * MANY_K;
-            if (warp == 0) expect(there, STAGE);
+            if (warp == 0) expect_bytes(loaded, STAGE);
             if (TB) {
-                if (warp == 0) copy_tile(to, weights, k0, n0, restart, there);
+                if (warp == 0) load_tile(to, weights, k0, n0, restart, loaded);
             } else {
                 for (u32 i = warp; i < MANY_COLUMNS / 32; i += 4) {
-                    copy_tile(to + i * 4096, weights, n0 + i * 32, k0, restart, there);
+                    load_tile(to + i * 4096, weights, n0 + i * 32, k0, restart, loaded);
                 }
             }
         };
-        auto ask_rows = [&](u32 s) {
-            if (s >= n_steps || !asks || warp != 3) return;
-            u32 to = base + s % STAGES * STAGE, there = base + THERE + s % STAGES * 8;
-            copy_tile(to, rows, (first + s) * MANY_K, m0, restart, there);
+        auto load_rows = [&](u32 s) {
+            if (s >= n_steps || !issues || warp != 3) return;
+            u32 to = base + s % STAGES * STAGE, loaded = base + LOADED + s % STAGES * 8;
+            load_tile(to, rows, (first + s) * MANY_K, m0, restart, loaded);
         };
-        // Weights were there before the step began.
-        for (u32 s = 0; s < STAGES; s++) ask_weights(s);
+        // Weights do not change during the step: they are loaded before the wait.
+        for (u32 s = 0; s < STAGES; s++) load_weights(s);
         after_previous();
-        for (u32 s = 0; s < STAGES; s++) ask_rows(s);
+        for (u32 s = 0; s < STAGES; s++) load_rows(s);
         for (u32 s = 0; s < n_steps; s++) {
-            // The last stage but one is used up and has room for another.
+            // Stage s - 2 has been consumed: its buffer can be refilled.
             if (s >= 2) {
-                wait_stage(base + USED, s - 2, STAGES);
-                ask_weights(s - 2 + STAGES), ask_rows(s - 2 + STAGES);
+                wait_stage(base + CONSUMED, s - 2, STAGES);
+                load_weights(s - 2 + STAGES), load_rows(s - 2 + STAGES);
             }
-            wait_stage(base + THERE, s, STAGES);
+            wait_stage(base + LOADED, s, STAGES);
             split(shared + s % STAGES * STAGE);
-            show_engine();
-            arrive(base + READY + s % STAGES * 8);
+            fence_async_proxy();
+            arrive(base + SPLIT + s % STAGES * 8);
         }
-        meet();
+        sync_block();
     }
 
     static __device__ __forceinline__ void multiply(char *shared, u32 base, u32 n_steps) {
@@ -167,15 +165,15 @@ struct Many {
         Weights even, odd;
         auto load = [&](u32 s, Weights &to) {
             if (s >= n_steps) return;
-            wait_stage(base + THERE, s, STAGES);
+            wait_stage(base + LOADED, s, STAGES);
             to.load((const float *)(shared + s % STAGES * STAGE + X_BYTES + group * W_BYTES));
         };
         auto step = [&](u32 s, const Weights &now, Weights &next) {
             u32 rows = base + s % STAGES * STAGE;
-            wait_stage(base + READY, s, STAGES);
+            wait_stage(base + SPLIT, s, STAGES);
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
             if (TERMS == 3) {
-                // The smaller ones first.
+                // The smaller terms first.
 #pragma unroll
                 for (int j = 0; j < 2; j++) multiply_bf16(sums, now.x[2 + j], describe(rows + j * 32));
 #pragma unroll
@@ -189,26 +187,25 @@ struct Many {
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
             load(s + 1, next);
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            if (threadIdx.x % 32 == 0) arrive(base + USED + s % STAGES * 8);
+            if (threadIdx.x % 32 == 0) arrive(base + CONSUMED + s % STAGES * 8);
         };
         load(0, even);
         for (u32 s = 0; s < n_steps; s += 2) {
             step(s, even, odd);
             if (s + 1 < n_steps) step(s + 1, odd, even);
         }
-        meet();
+        sync_block();
         u32 t = threadIdx.x % 4;
         float *tile = (float *)shared + 2 * t * C_STRIDE;
 #pragma unroll
         for (int i = 0; i < 52; i++) {
             u32 column = group * 64 + column_of(i % 4 / 2);
-            tile[(8 * (i / 4) + i % 2) * C_STRIDE + place_of(column / 4) * 4 + column % 4] = sums[i / 4][i % 4];
+            tile[(8 * (i / 4) + i % 2) * C_STRIDE + position_of(column / 4) * 4 + column % 4] = sums[i / 4][i % 4];
         }
     }
 
-    // The sum of the cluster's tiles, in their order, through the epilogue to memory. A thread has four columns of
-    // every tenth row. All that it reads for AT_ONCE of them is asked for before any of it is used: other blocks
-    // are far.
+    // Adds up the cluster's tiles in order, applies the epilogue and stores the result. A thread has four columns of every
+    // tenth row. It issues the loads for AT_ONCE rows before it uses any, since the latency to other blocks is high.
     template <int BLOCKS, int AT_ONCE>
     static __device__ __forceinline__ void finish(const Product &p, u32 base, u32 restart, u32 m0, u32 n0) {
         const int LINE = MANY_COLUMNS / 4, APART = THREADS / LINE;
@@ -219,7 +216,7 @@ struct Many {
         bool masks = p.epilogue == MASK, is_relu = p.epilogue == BIAS_RELU;
         float *to = p.c + restart * p.c_stride + (u64)(m0 + row) * p.c_ld + column;
         const float *mask = p.extra + restart * p.extra_stride + (u64)(m0 + row) * p.c_ld + column;
-        u32 tile = base + (row * C_STRIDE + place_of(chunk) * 4) * 4;
+        u32 tile = base + (row * C_STRIDE + position_of(chunk) * 4) * 4;
         Pack<4> bias = {};
         if (p.epilogue == BIAS || is_relu) bias.load(p.extra + restart * p.extra_stride + column);
 #pragma unroll 1
@@ -272,32 +269,32 @@ struct Many {
         u32 restart = blockIdx.z, m0 = blockIdx.y * MANY_ROWS, n0 = blockIdx.x / n_blocks * MANY_COLUMNS;
         u32 n_steps = (p.inner + MANY_K - 1) / MANY_K, each = (n_steps + n_blocks - 1) / n_blocks;
         u32 first = min(rank * each, n_steps), last = min(first + each, n_steps);
-        if (threadIdx.x == GROUP) expect_map(rows), expect_map(weights);
+        if (threadIdx.x == GROUP) prefetch_map(rows), prefetch_map(weights);
         if (threadIdx.x == 0) {
             for (u32 s = 0; s < STAGES; s++) {
-                start_counter(base + THERE + s * 8, 1);
-                start_counter(base + USED + s * 8, 4 * MANY_GROUPS);
-                start_counter(base + READY + s * 8, GROUP);
+                init_barrier(base + LOADED + s * 8, 1);
+                init_barrier(base + CONSUMED + s * 8, 4 * MANY_GROUPS);
+                init_barrier(base + SPLIT + s * 8, GROUP);
             }
-            show_engine();
+            fence_async_proxy();
         }
-        meet();
-        if (threadIdx.x < GROUP) bring(rows, weights, shared, base, restart, m0, n0, first, last - first);
+        sync_block();
+        if (threadIdx.x < GROUP) load_stages(rows, weights, shared, base, restart, m0, n0, first, last - first);
         else multiply(shared, base, last - first);
-        show_cluster();
+        sync_cluster();
         if (n_blocks == 1) {
             finish<1, 5>(p, base, restart, m0, n0);
         } else {
             finish<4, 3>(p, base, restart, m0, n0);
-            // A block's tile stays until all have read it.
-            meet_cluster();
+            // A block's tile must stay until all blocks have read it.
+            sync_cluster_relaxed();
         }
 #endif
     }
 };
 
-// An eighth of the registers is left to what runs beside the chain (the prior, narrow layers): else it would have to
-// wait for a multiprocessor of its own, and the next product for it.
+// An eighth of the registers is left for concurrent kernels (the prior, narrow layers): otherwise they would have to wait
+// for a free multiprocessor, and the next product for them.
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
 #define MANY_BOUNDS(tb) __maxnreg__(112)
 #else

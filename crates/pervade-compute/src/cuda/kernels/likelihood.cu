@@ -17,7 +17,7 @@ __device__ __forceinline__ float explain(u32 kind, float variance, const float *
         for (int i = 0; i < V; i++) {
             float &o = outputs.x[i], t = targets.x[i], error = o - t;
             if (kind == 0) {
-                // The division to within two units in the last place, at a fraction of the cost of the exact one.
+                // The division to within two units in the last sample_index, at a fraction of the cost of the exact one.
                 float e = expf(-fabsf(o)), inverse = __fdividef(1.0f, 1.0f + e);
                 total += fmaf(t, o, -(fmaxf(o, 0.0f) + log1pf(e)));
                 o = scale * ((o >= 0.0f ? inverse : e * inverse) - t);
@@ -42,23 +42,23 @@ __device__ __forceinline__ float explain(u32 kind, float variance, const float *
 // Adds log p(x|z) of each row to its sum; the output becomes the gradient of -log p(x|z) / (B L). With shares [R, B, L]
 // (else null) samples count by them instead of by 1 / L, and their gradient is added to.
 extern "C" __global__ void likelihood(Families families, const float *x, const float *shares, float *d_shares,
-                                      float *output, double *sums, u32 b, u32 places, u32 d, u32 width) {
+                                      float *output, double *sums, u32 b, u32 n_samples, u32 d, u32 width) {
     after_previous();
-    u32 place = blockIdx.x, restart = blockIdx.y;
-    const float *target = x + ((u64)restart * b + place % b) * d;
-    float *out = output + ((u64)restart * places + place) * width;
-    u64 sample = ((u64)restart * b + place % b) * (places / b) + place / b;
-    float scale = shares ? shares[sample] / (float)b : 1.0f / (float)places, variance = families.variance[restart];
+    u32 sample_index = blockIdx.x, restart = blockIdx.y;
+    const float *target = x + ((u64)restart * b + sample_index % b) * d;
+    float *out = output + ((u64)restart * n_samples + sample_index) * width;
+    u64 share_index = ((u64)restart * b + sample_index % b) * (n_samples / b) + sample_index / b;
+    float scale = shares ? shares[share_index] / (float)b : 1.0f / (float)n_samples, variance = families.variance[restart];
     u32 kind = families.kind[restart];
     float total = d % 4 == 0 && width % 4 == 0 ? explain<4>(kind, variance, target, out, d, scale)
                                                : explain<1>(kind, variance, target, out, d, scale);
     double row = block_sum((double)total);
     if (threadIdx.x > 0) return;
-    double *sum = sums + ((u64)restart * places + place) * 4;
+    double *sum = sums + ((u64)restart * n_samples + sample_index) * 4;
     if (shares) {
-        *sum += (double)shares[sample] * row;
-        d_shares[sample] -= (float)(row / (double)b);
+        *sum += (double)shares[share_index] * row;
+        d_shares[share_index] -= (float)(row / (double)b);
     } else {
-        *sum += row / (double)(places / b);
+        *sum += row / (double)(n_samples / b);
     }
 }

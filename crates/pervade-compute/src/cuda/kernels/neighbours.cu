@@ -1,14 +1,14 @@
-// The nearest neighbours of every node, by comparing it with every other.
+// Exact nearest neighbours by comparing every node with every other.
 //
-// A thread has one node and goes through all the others in rising order, a tile at a time; the tile's columns lie
-// in shared memory, where all threads of a warp read the same number at the same time. Sums run over the columns
-// in rising order without fused operations, as on the host: the same distances to the last bit.
+// A thread has one node and goes through all others in increasing order, one tile at a time; the tile is in shared
+// memory, where all threads of a warp read the same element at the same time. Sums run over the columns in increasing
+// order without fused multiply-adds, as on the host: bit-identical distances.
 
-#define NODES 64       // nodes of a block, one a thread
-#define CANDIDATES 32  // candidates of a tile
-#define TILE_GROUPS 8  // columns of a tile, in groups of four
+#define NODES 64       // nodes per block, one per thread
+#define CANDIDATES 32  // candidates per tile
+#define TILE_GROUPS 8  // columns per tile, in groups of four
 
-// The nodes' latents one after the other, padded with zeros to groups of four columns.
+// Copies the nodes' latents, padded with zeros to groups of four columns.
 extern "C" __global__ void node_latents(const float *latents, const u32 *rows, float *nodes, u64 n, u32 j, u32 padded) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n * padded) return;
@@ -22,42 +22,42 @@ __device__ __forceinline__ float add_square(float sum, float a, float b) {
     return __fadd_rn(sum, __fmul_rn(difference, difference));
 }
 
-// A list of the nearest so far, nearest first, number i at i * stride.
+// A list of the nearest so far, nearest first; entry i is at i * stride.
 struct Nearby {
     float *squares;
-    u32 *ids;
-    u32 stride, found, most;
-    float farthest;  // of the last that is kept; infinite until there are enough
+    u32 *candidates;
+    u32 stride, len, capacity;
+    float farthest;  // squared distance of the last entry; infinite until the list is full
 
-    // Candidates come in rising order, so an equally far later one never displaces one.
-    __device__ void insert(float square, u32 id) {
-        u32 i = found < most ? found++ : most - 1;
+    // Candidates come in increasing order, so that a later one at an equal distance never displaces an earlier one.
+    __device__ void insert(float square, u32 candidate) {
+        u32 i = len < capacity ? len++ : capacity - 1;
         for (; i > 0 && squares[(u64)(i - 1) * stride] > square; i--) {
             squares[(u64)i * stride] = squares[(u64)(i - 1) * stride];
-            ids[(u64)i * stride] = ids[(u64)(i - 1) * stride];
+            candidates[(u64)i * stride] = candidates[(u64)(i - 1) * stride];
         }
         squares[(u64)i * stride] = square;
-        ids[(u64)i * stride] = id;
-        if (found == most) farthest = squares[(u64)(most - 1) * stride];
+        candidates[(u64)i * stride] = candidate;
+        if (len == capacity) farthest = squares[(u64)(capacity - 1) * stride];
     }
 };
 
-// Neighbours [n, k]. The lists lie in shared memory or, where they are too long for it, in `lists` [2, k, n].
+// Neighbours [n, k]. The lists are in shared memory or, if too long for it, in `lists` [2, k, n].
 extern "C" __global__ void __launch_bounds__(NODES)
     neighbours(const float4 *nodes, u32 *out, u32 *lists, u32 n, u32 groups, u32 k) {
     extern __shared__ float4 tile_and_lists[];
     float4(*tile)[TILE_GROUPS] = (float4(*)[TILE_GROUPS])tile_and_lists;
     float *memory = (float *)(tile_and_lists + CANDIDATES * TILE_GROUPS);
-    float *passing = memory + threadIdx.x;  // [CANDIDATES, NODES]
-    u32 node = blockIdx.x * NODES + threadIdx.x, here = min(node, n - 1);
+    float *tile_squares = memory + threadIdx.x;  // [CANDIDATES, NODES]
+    u32 node = blockIdx.x * NODES + threadIdx.x, own = min(node, n - 1);
     Nearby nearby;
     nearby.stride = lists ? n : NODES;
-    nearby.squares = lists ? (float *)lists + here : memory + CANDIDATES * NODES + threadIdx.x;
-    nearby.ids = (u32 *)nearby.squares + (u64)k * nearby.stride;
-    nearby.found = 0;
-    nearby.most = k;
-    // Threads beyond the last node have nothing to find: no candidate is nearer than this.
-    nearby.farthest = node < n ? -LEAST : LEAST;
+    nearby.squares = lists ? (float *)lists + own : memory + CANDIDATES * NODES + threadIdx.x;
+    nearby.candidates = (u32 *)nearby.squares + (u64)k * nearby.stride;
+    nearby.len = 0;
+    nearby.capacity = k;
+    // Threads beyond the last node accept no candidate.
+    nearby.farthest = node < n ? -NEG_INFINITY : NEG_INFINITY;
     for (u32 base = 0; base < n; base += CANDIDATES) {
         float squares[CANDIDATES] = {};
         for (u32 from = 0; from < groups; from += TILE_GROUPS) {
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(NODES)
             }
             __syncthreads();
             for (u32 group = 0; group < width; group++) {
-                float4 z = nodes[(u64)here * groups + from + group];
+                float4 z = nodes[(u64)own * groups + from + group];
 #pragma unroll
                 for (u32 t = 0; t < CANDIDATES; t++) {
                     float4 other = tile[t][group];
@@ -87,16 +87,16 @@ extern "C" __global__ void __launch_bounds__(NODES)
             u32 closer = 0;
 #pragma unroll
             for (u32 t = 0; t < CANDIDATES; t++) {
-                passing[t * NODES] = squares[t];
+                tile_squares[t * NODES] = squares[t];
                 closer |= (u32)(squares[t] < nearby.farthest) << t;
             }
             for (; closer; closer &= closer - 1) {
-                u32 t = __ffs(closer) - 1, id = base + t;
-                float square = passing[t * NODES];
-                if (square < nearby.farthest && id != node && id < n) nearby.insert(square, id);
+                u32 t = __ffs(closer) - 1, candidate = base + t;
+                float square = tile_squares[t * NODES];
+                if (square < nearby.farthest && candidate != node && candidate < n) nearby.insert(square, candidate);
             }
         }
         __syncwarp();
     }
-    for (u32 i = 0; node < n && i < k; i++) out[(u64)node * k + i] = nearby.ids[(u64)i * nearby.stride];
+    for (u32 i = 0; node < n && i < k; i++) out[(u64)node * k + i] = nearby.candidates[(u64)i * nearby.stride];
 }

@@ -1,24 +1,24 @@
-// Passes over the latents of all rows: the expectation steps of EM and k-means, and the start of k-means.
+// Passes over the latents of all rows: the E-steps of EM and k-means, and k-means++.
 //
-// Double precision, so that the host's results come out: k-means follows the host's path row by row, and a
-// difference in the last digit of single precision would send it elsewhere. Every sum has a fixed order.
+// In double precision, so that results match the host's: k-means makes the same decisions row by row, and a rounding
+// difference in single precision would change its course. Every sum has a fixed order.
 
-#define ROWS 32    // rows of a block
-#define GROUP 8    // of which a thread takes so many for one component
-#define COLUMNS 32 // latent columns that lie in shared memory at once
-#define LEAST_DOUBLE __longlong_as_double(0xfff0000000000000ll)  // minus infinity
+#define ROWS 32    // rows per block
+#define GROUP 8    // rows per thread, for one component
+#define COLUMNS 32 // latent columns in shared memory at once
+#define NEG_INFINITY_F64 __longlong_as_double(0xfff0000000000000ll)
 
-// The components of a step, one after the other: centre [J], constants [C], means [J, C], inverse variances [J, C].
+// The components in one buffer: centre [J], constants [C], means [J, C], inverse variances [J, C].
 struct Components {
     const double *centre, *constants, *means, *inverses;
     __device__ Components(const double *all, u32 j, u32 c)
         : centre(all), constants(all + j), means(all + j + c), inverses(all + j + c + (u64)j * c) {}
 };
 
-// Log joints of a row to responsibilities, by one warp; returns the log of their sum before scaling.
+// Turns the log joints of a row into responsibilities, by one warp; returns their log-sum-exp.
 __device__ double softmax_row(double *row, double *gamma, u32 c) {
     u32 lane = threadIdx.x % 32;
-    double highest = LEAST_DOUBLE, sum = 0.0;
+    double highest = NEG_INFINITY_F64, sum = 0.0;
     for (u32 m = lane; m < c; m += 32) highest = row[m] > highest ? row[m] : highest;
     for (int distance = 16; distance > 0; distance /= 2) {
         double other = __shfl_xor_sync(~0u, highest, distance);
@@ -36,43 +36,43 @@ __device__ double softmax_row(double *row, double *gamma, u32 c) {
     return highest + log(sum);
 }
 
-// One for the highest log joint of a row, the first of equals, and zero for the others, by one warp; returns its place
-// and leaves its value.
-__device__ u32 choose_row(const double *row, double *gamma, u32 c, double *value) {
+// Writes a one-hot row for the highest log joint (ties go to the first), by one warp; returns its index and sets
+// `value`.
+__device__ u32 argmax_row(const double *row, double *gamma, u32 c, double *value) {
     u32 lane = threadIdx.x % 32, best = c;
-    double highest = LEAST_DOUBLE;
+    double highest = NEG_INFINITY_F64;
     for (u32 m = lane; m < c; m += 32) {
         if (row[m] > highest) highest = row[m], best = m;
     }
     for (int distance = 16; distance > 0; distance /= 2) {
         double other = __shfl_xor_sync(~0u, highest, distance);
-        u32 place = __shfl_xor_sync(~0u, best, distance);
-        if (other > highest || (other == highest && place < best)) highest = other, best = place;
+        u32 other_best = __shfl_xor_sync(~0u, best, distance);
+        if (other > highest || (other == highest && other_best < best)) highest = other, best = other_best;
     }
     for (u32 m = lane; m < c; m += 32) gamma[m] = m == best ? 1.0 : 0.0;
     *value = highest;
     return best;
 }
 
-// Responsibilities of rows first.. : gamma [count, C]; for each block of rows the sum of log densities.
-// With an assignment: the highest component alone; the sums are of minus twice its log joint and of the rows
-// that have another component than before. Log joints lie in shared memory if there is room, else in gamma.
+// Responsibilities of rows first..: gamma [count, C]; per block of rows, the sum of log densities.
+// With an assignment: one-hot gamma; the sums are of minus twice the log joint of the assigned component, and of the
+// number of rows whose component changed. Log joints are in shared memory if they fit, else in gamma.
 extern "C" __global__ void responsibilities(const float *latents, const double *all, double *gamma, double *sums,
                                             u32 *assignment, double *squares, u64 first, u32 count, u32 j, u32 c,
                                             int in_shared) {
     Components components(all, j, c);
-    extern __shared__ double rows_here[];
-    double(*z)[COLUMNS] = (double(*)[COLUMNS])rows_here;
-    double(*results)[2] = (double(*)[2])(rows_here + ROWS * COLUMNS);
+    extern __shared__ double e_step_scratch[];
+    double(*z)[COLUMNS] = (double(*)[COLUMNS])e_step_scratch;
+    double(*results)[2] = (double(*)[2])(e_step_scratch + ROWS * COLUMNS);
     u32 row0 = blockIdx.x * ROWS, n_rows = min(ROWS, count - row0), items = ROWS / GROUP * c;
     const float *rows = latents + (first + row0) * j;
-    double *block = gamma + (u64)row0 * c, *joints = in_shared ? rows_here + ROWS * (COLUMNS + 2) : block;
+    double *block = gamma + (u64)row0 * c, *joints = in_shared ? e_step_scratch + ROWS * (COLUMNS + 2) : block;
     for (u32 pass = 0; pass < items; pass += blockDim.x) {
         u32 item = pass + threadIdx.x, m = item % c, group = item / c * GROUP;
         double square[GROUP] = {};
         for (u32 from = 0; from < j; from += COLUMNS) {
             u32 width = min(COLUMNS, j - from);
-            // The same columns are there already where one load holds them all.
+            // If one load holds all columns, they are already there after the first pass.
             if (pass == 0 || j > COLUMNS) {
                 __syncthreads();
                 for (u32 i = threadIdx.x; i < ROWS * width; i += blockDim.x) {
@@ -104,13 +104,13 @@ extern "C" __global__ void responsibilities(const float *latents, const double *
     for (u32 row = threadIdx.x / 32; row < n_rows; row += blockDim.x / 32) {
         double result, moved = 0.0, *from = joints + (u64)row * c, *to = block + (u64)row * c;
         if (assignment) {
-            u32 best = choose_row(from, to, c, &result);
+            u32 best = argmax_row(from, to, c, &result);
             result *= -2.0;
             if (threadIdx.x % 32 == 0) {
-                u64 id = first + row0 + row;
-                moved = assignment[id] != best;
-                assignment[id] = best;
-                squares[id] = result;
+                u64 index = first + row0 + row;
+                moved = assignment[index] != best;
+                assignment[index] = best;
+                squares[index] = result;
             }
         } else {
             result = softmax_row(from, to, c);
@@ -125,8 +125,8 @@ extern "C" __global__ void responsibilities(const float *latents, const double *
     }
 }
 
-#define TILE_COMPONENTS 64 // components of a block: two for each lane
-#define TILE_COLUMNS 12    // columns of a block: four for each of its three warps
+#define TILE_COMPONENTS 64 // components per block: two per lane
+#define TILE_COLUMNS 12    // columns per block: four for each of its three warps
 
 // Moments of a part of the rows: [J + 1, C] of gamma z, [J + 1, C] of gamma z^2, and the part's two sums. Column J
 // is one, so that its moment is the mass. blockIdx: part, tile of components, tile of columns.
@@ -178,7 +178,7 @@ extern "C" __global__ void moments(const float *latents, const double *all, cons
     }
 }
 
-// The sum of the parts: 32 numbers a block, the parts shared out among its warps.
+// Adds up the parts: 32 elements per block, the parts divided among its warps.
 extern "C" __global__ void add_parts(const double *parts, double *total, u32 n_parts, u64 length) {
     __shared__ double shares[32][32];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
@@ -195,31 +195,31 @@ extern "C" __global__ void add_parts(const double *parts, double *total, u32 n_p
     total[i] = sum;
 }
 
-// k-means++: squared distances of the sampled rows to the nearest of the rows picked so far, of which number `m`
-// is new (the first is the first of the sample); and their sums, block by block.
-extern "C" __global__ void kmeans_squares(const float *latents, const u32 *sample, const u32 *picks, double *squares,
+// k-means++: squared distances of the sampled rows to the nearest centre so far, of which centre `m` is new (centre 0 is
+// the first of the sample); and their sums per block.
+extern "C" __global__ void kmeans_squares(const float *latents, const u32 *sample, const u32 *centres, double *squares,
                                           double *masses, u32 n_sample, u32 m, u32 j) {
-    u32 place = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     double nearest = 0.0;
-    if (place < n_sample) {
-        const float *row = latents + (u64)sample[place] * j, *newest = latents + (u64)picks[m] * j;
+    if (i < n_sample) {
+        const float *row = latents + (u64)sample[i] * j, *newest = latents + (u64)centres[m] * j;
         double square = 0.0;
         for (u32 k = 0; k < j; k++) {
             double difference = (double)row[k] - (double)newest[k];
             square += difference * difference;
         }
-        nearest = m == 0 ? square : fmin(squares[place], square);
-        squares[place] = nearest;
+        nearest = m == 0 ? square : fmin(squares[i], square);
+        squares[i] = nearest;
     }
     double mass = block_sum(nearest);
     if (threadIdx.x == 0) masses[blockIdx.x] = mass;
 }
 
-// Where the running sum passes `draw` of the whole: first the block of `width` places, then the place in it. One
-// block of that many threads.
-extern "C" __global__ void kmeans_choose(const u32 *sample, const double *squares, const double *masses, u32 *picks,
+// The position where the cumulative sum exceeds `draw` of the total: first the block of `width` positions, then the
+// position within it. Launched as one block of that many threads.
+extern "C" __global__ void kmeans_choose(const u32 *sample, const double *squares, const double *masses, u32 *centres,
                                        double draw, u32 n_sample, u32 m) {
-    extern __shared__ double masses_here[];
+    extern __shared__ double block_masses[];
     __shared__ double goal, before;
     __shared__ u32 block;
     u32 width = blockDim.x, n_blocks = (n_sample + width - 1) / width;
@@ -228,24 +228,24 @@ extern "C" __global__ void kmeans_choose(const u32 *sample, const double *square
         for (u32 i = 0; i < n_blocks; i++) total += masses[i];
         goal = draw * total;
         block = n_blocks;
-        // A draw so near to one that rounding leaves it unpassed takes the last place that has any mass.
+        // If rounding keeps the sum from exceeding a draw close to one, this is the last position with any mass.
         for (u32 i = 0; i < n_blocks && !(sum > goal); i++) {
             if (masses[i] > 0.0) block = i, before = sum;
             sum += masses[i];
         }
     }
     __syncthreads();
-    u32 place = block * width + threadIdx.x;
-    masses_here[threadIdx.x] = block < n_blocks && place < n_sample ? squares[place] : 0.0;
+    u32 position = block * width + threadIdx.x;
+    block_masses[threadIdx.x] = block < n_blocks && position < n_sample ? squares[position] : 0.0;
     __syncthreads();
     if (threadIdx.x > 0) return;
-    u32 pick = (u32)(draw * n_sample);  // no mass at all: every row lies on one that was picked
+    u32 chosen = (u32)(draw * n_sample);  // if there is no mass at all: every row is on a centre
     if (block < n_blocks) {
         double sum = before;
         for (u32 i = 0; i < width && !(sum > goal); i++) {
-            if (masses_here[i] > 0.0) pick = block * width + i;
-            sum += masses_here[i];
+            if (block_masses[i] > 0.0) chosen = block * width + i;
+            sum += block_masses[i];
         }
     }
-    picks[m + 1] = sample[pick];
+    centres[m + 1] = sample[chosen];
 }

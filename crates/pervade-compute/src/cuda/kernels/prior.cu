@@ -1,18 +1,18 @@
 // The mixture prior's part of the ELBO and its gradient; the formulas are in cpu/prior.rs.
 
-// Tables of a restart: log weights less the constants [C], log weights [C], precisions [C, J].
+// Tables of a restart: log weights plus normalising constants [C], log weights [C], precisions [C, J].
 extern "C" __global__ void prior_tables(const float *values, u64 stride, u64 logits_at, u64 log_variances_at, u32 c,
                                         u32 j, float *tables) {
     u32 restart = blockIdx.x;
     const float *logits = values + restart * stride + logits_at;
     const float *log_variances = values + restart * stride + log_variances_at;
     float *constants = tables + (u64)restart * c * (2 + j), *log_weights = constants + c, *precisions = log_weights + c;
-    float most = LEAST;
-    for (u32 m = threadIdx.x; m < c; m += blockDim.x) most = fmaxf(most, logits[m]);
-    most = block_max(most);
+    float largest = NEG_INFINITY;
+    for (u32 m = threadIdx.x; m < c; m += blockDim.x) largest = fmaxf(largest, logits[m]);
+    largest = block_max(largest);
     float total = 0.0f;
-    for (u32 m = threadIdx.x; m < c; m += blockDim.x) total += expf(logits[m] - most);
-    float log_total = most + logf(block_sum(total));
+    for (u32 m = threadIdx.x; m < c; m += blockDim.x) total += expf(logits[m] - largest);
+    float log_total = largest + logf(block_sum(total));
     for (u32 m = threadIdx.x; m < c; m += blockDim.x) {
         float weight = logits[m] - log_total, constant = weight;
         for (u32 k = 0; k < j; k++) {
@@ -25,7 +25,7 @@ extern "C" __global__ void prior_tables(const float *values, u64 stride, u64 log
     }
 }
 
-// l_m at `point` with the extra variance `extra` (null: none).
+// l_m at `point` with the extra variance `extra`, zero if null.
 __device__ __forceinline__ float log_joint_at(const float *tables, const float *means, u32 c, u32 j, u32 m,
                                               const float *point, const float *extra) {
     const float *precisions = tables + 2 * c + (u64)m * j;
@@ -37,7 +37,7 @@ __device__ __forceinline__ float log_joint_at(const float *tables, const float *
     return l;
 }
 
-// One thread for each row and component.
+// One thread per row and component.
 extern "C" __global__ void log_joint(const float *values, u64 stride, u64 means_at, const float *tables, const float *head,
                                      float *out, u32 b, u32 c, u32 j, int exact) {
     u32 restart = blockIdx.y;
@@ -56,13 +56,13 @@ extern "C" __global__ void log_joint(const float *values, u64 stride, u64 means_
 }
 
 // Terms of a row, d loss / d l for each component, and the gradients of the row's head and samples.
-// One block a row. `weights` [R, B, C] is for the head's point, `weights_z` [R, L B, C] for the samples.
+// One block per row. `weights` [R, B, C] is for the head, `weights_z` [R, L B, C] for the samples.
 extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means_at, const float *all_tables,
                                       const float *head, const float *z, float *weights, float *weights_z, float *d_head,
-                                      float *dz, double *sums, u32 b, u32 places, u32 c, u32 j, int exact) {
-    extern __shared__ float room[];
-    u32 i = blockIdx.x, restart = blockIdx.y, samples = places / b;
-    float *variances = room, *log_joints = room + j, *gammas = log_joints + c, *w = gammas + c;
+                                      float *dz, double *sums, u32 b, u32 n_samples, u32 c, u32 j, int exact) {
+    extern __shared__ float prior_scratch[];
+    u32 i = blockIdx.x, restart = blockIdx.y, samples = n_samples / b;
+    float *variances = prior_scratch, *log_joints = prior_scratch + j, *gammas = log_joints + c, *w = gammas + c;
     const float *row = head + ((u64)restart * b + i) * 2 * j;
     const float *means = values + restart * stride + means_at, *tables = all_tables + (u64)restart * c * (2 + j);
     const float *log_weights = tables + c, *precisions = tables + 2 * c;
@@ -74,21 +74,21 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
         log_joints[m] = log_joint_at(tables, means, c, j, m, row, variances);
         w[m] = 0.0f;
     }
-    float scale = 1.0f / (float)places;
+    float scale = 1.0f / (float)n_samples;
     double latent = 0.0, cluster = 0.0;
     for (u32 sample = 0; sample < samples; sample++) {
-        u32 place = sample * b + i;
-        const float *at = z + ((u64)restart * places + place) * j;
-        float *to_z = dz + ((u64)restart * places + place) * j;
+        u32 index = sample * b + i;
+        const float *at = z + ((u64)restart * n_samples + index) * j;
+        float *to_z = dz + ((u64)restart * n_samples + index) * j;
         // gamma: the softmax of l at (mu~, sigma~^2), or at the sampled z.
-        float most = LEAST;
+        float largest = NEG_INFINITY;
         for (u32 m = threadIdx.x; m < c; m += blockDim.x) {
             gammas[m] = exact ? log_joints[m] : log_joint_at(tables, means, c, j, m, at, nullptr);
-            most = fmaxf(most, gammas[m]);
+            largest = fmaxf(largest, gammas[m]);
         }
-        most = block_max(most);
+        largest = block_max(largest);
         float total = 0.0f;
-        for (u32 m = threadIdx.x; m < c; m += blockDim.x) total += gammas[m] = expf(gammas[m] - most);
+        for (u32 m = threadIdx.x; m < c; m += blockDim.x) total += gammas[m] = expf(gammas[m] - largest);
         float inverse = 1.0f / block_sum(total);
         float mean_u = 0.0f;
         for (u32 m = threadIdx.x; m < c; m += blockDim.x) {
@@ -105,9 +105,9 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
             for (u32 k = threadIdx.x; k < j; k += blockDim.x) to_z[k] = 0.0f;
             continue;
         }
-        // Through gamma: d/dt_m of sum gamma (l - log gamma) is gamma_m (u_m - mean of u).
+        // Gradient through gamma: d/dt_m of sum gamma (l - log gamma) is gamma_m (u_m - mean of u).
         mean_u = block_sum(mean_u);
-        float *wz = weights_z + ((u64)restart * places + place) * c;
+        float *wz = weights_z + ((u64)restart * n_samples + index) * c;
         for (u32 m = threadIdx.x; m < c; m += blockDim.x) {
             float g = gammas[m];
             gammas[m] = -scale * g * ((g > 1.17549435e-38f ? log_joints[m] - logf(g) : 0.0f) - mean_u);
@@ -115,12 +115,12 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
         }
         __syncthreads();
         for (u32 k = warp; k < j; k += n_warps) {
-            float pull = 0.0f;
+            float d_z = 0.0f;
             for (u32 m = lane; m < c; m += 32) {
-                pull -= gammas[m] * precisions[(u64)m * j + k] * (at[k] - means[(u64)m * j + k]);
+                d_z -= gammas[m] * precisions[(u64)m * j + k] * (at[k] - means[(u64)m * j + k]);
             }
-            pull = warp_sum(pull);
-            if (lane == 0) to_z[k] = pull;
+            d_z = warp_sum(d_z);
+            if (lane == 0) to_z[k] = d_z;
         }
         __syncthreads();
     }
@@ -129,31 +129,31 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
     double entropy = 0.0;
     for (u32 k = 0; k < j; k++) entropy += 0.5f * (1.0f + LN_TAU + clamp_log_variance(row[j + k]));
     if (threadIdx.x == 0) {
-        double *sum = sums + ((u64)restart * places + i) * 4;
+        double *sum = sums + ((u64)restart * n_samples + i) * 4;
         sum[1] += latent, sum[2] += cluster, sum[3] += entropy;
     }
     for (u32 m = threadIdx.x; m < c; m += blockDim.x) weights[((u64)restart * b + i) * c + m] = w[m];
     for (u32 k = warp; k < j; k += n_warps) {
-        float pull = 0.0f, spread = 0.0f;
+        float d_mean = 0.0f, d_variance = 0.0f;
         for (u32 m = lane; m < c; m += 32) {
             float weighted = w[m] * precisions[(u64)m * j + k];
-            pull -= weighted * (row[k] - means[(u64)m * j + k]);
-            spread -= weighted;
+            d_mean -= weighted * (row[k] - means[(u64)m * j + k]);
+            d_variance -= weighted;
         }
-        pull = warp_sum(pull);
-        spread = warp_sum(spread);
+        d_mean = warp_sum(d_mean);
+        d_variance = warp_sum(d_variance);
         if (lane == 0) {
-            to_head[k] = pull;
-            to_head[j + k] = inside(row[j + k]) ? 0.5f * variances[k] * spread - 0.5f / (float)b : 0.0f;
+            to_head[k] = d_mean;
+            to_head[j + k] = inside(row[j + k]) ? 0.5f * variances[k] * d_variance - 0.5f / (float)b : 0.0f;
         }
     }
 }
 
-// The mixture's gradient: one block a component, a warp for each latent column.
+// The mixture's gradient: one block per component, one warp per latent column.
 extern "C" __global__ void prior_gradients(const float *values, float *gradients, u64 stride, u64 logits_at, u64 means_at,
                                            u64 log_variances_at, const float *all_tables, const float *head,
                                            const float *z, const float *weights, const float *weights_z, u32 b,
-                                           u32 places, u32 c, u32 j, int exact) {
+                                           u32 n_samples, u32 c, u32 j, int exact) {
     u32 m = blockIdx.x, restart = blockIdx.y;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
     const float *tables = all_tables + (u64)restart * c * (2 + j), *precisions = tables + 2 * c + (u64)m * j;
@@ -161,29 +161,29 @@ extern "C" __global__ void prior_gradients(const float *values, float *gradients
     const float *log_variances = values + restart * stride + log_variances_at + (u64)m * j;
     float *to = gradients + restart * stride;
     for (u32 k = warp; k < j; k += n_warps) {
-        float pull = 0.0f, spread = 0.0f, all = 0.0f;
+        float d_mean = 0.0f, d_variance = 0.0f, all = 0.0f;
         for (u32 i = lane; i < b; i += 32) {
             u64 at = (u64)restart * b + i;
             float w = weights[at * c + m], difference = head[at * 2 * j + k] - means[k];
             float v = expf(clamp_log_variance(head[at * 2 * j + j + k])), weighted = w * precisions[k];
-            pull = fmaf(weighted, difference, pull);
-            spread += 0.5f * fmaf(fmaf(difference, difference, v), weighted, -w);
+            d_mean = fmaf(weighted, difference, d_mean);
+            d_variance += 0.5f * fmaf(fmaf(difference, difference, v), weighted, -w);
             all += w;
         }
-        for (u32 place = lane; place < places && !exact; place += 32) {
-            u64 at = (u64)restart * places + place;
+        for (u32 sample = lane; sample < n_samples && !exact; sample += 32) {
+            u64 at = (u64)restart * n_samples + sample;
             float w = weights_z[at * c + m], difference = z[at * j + k] - means[k], weighted = w * precisions[k];
-            pull = fmaf(weighted, difference, pull);
-            spread += 0.5f * fmaf(difference * difference, weighted, -w);
+            d_mean = fmaf(weighted, difference, d_mean);
+            d_variance += 0.5f * fmaf(difference * difference, weighted, -w);
             all += w;
         }
-        pull = warp_sum(pull);
-        spread = warp_sum(spread);
+        d_mean = warp_sum(d_mean);
+        d_variance = warp_sum(d_variance);
         all = warp_sum(all);
         if (lane == 0) {
-            to[means_at + (u64)m * j + k] = pull;
-            to[log_variances_at + (u64)m * j + k] = inside(log_variances[k]) ? spread : 0.0f;
-            // Softmax: a logit gets its own share less its weight of the whole, which is -1.
+            to[means_at + (u64)m * j + k] = d_mean;
+            to[log_variances_at + (u64)m * j + k] = inside(log_variances[k]) ? d_variance : 0.0f;
+            // Softmax: d logit_m = d log w_m - w_m times the sum of all d log w, which is -1.
             if (k == 0) to[logits_at + m] = all + expf(tables[c + m]);
         }
     }

@@ -1,12 +1,12 @@
-// Matrix products on the tensor cores: C = op(A) op(B) for every restart, with what follows fused in.
+// Matrix products on the tensor cores: C = op(A) op(B) for every restart, with a fused epilogue.
 //
 // TERMS = 1 rounds both factors to TF32 (10 bits). TERMS = 3 splits each factor x into tf32(x) and the
-// rest, and adds up the three products that matter: about 21 bits of the 24 of single precision.
-// Tiles of A and B travel through a ring of buffers in shared memory. A batch of 100 rows has few tiles, so
-// k is shared out among groups of warps. Their sums meet in shared memory, always in the same order, and
+// remainder, and adds up the three largest products: about 21 of the 24 bits of single precision.
+// Tiles of A and B are loaded through a ring of buffers in shared memory. A batch of 100 rows has few tiles, so
+// k is split among groups of warps. Their sums are added in shared memory, always in the same order, and
 // the epilogue reads and writes whole lines.
 
-// What happens to the product on its way to memory.
+// Epilogues: what is applied to the product before it is stored.
 #define STORE 0
 #define BIAS 1
 #define BIAS_RELU 2
@@ -18,7 +18,7 @@ struct Product {
     float *c;            // the product, or with ADAM the parameters
     const float *extra;  // BIAS: [N]; MASK: the activations [M, N]
     float *m, *v;        // ADAM: moments, in the order of `moment_at`
-    // Of a weight gradient: where the column sums of B go (a bias' gradient, or with ADAM the bias itself).
+    // For a weight gradient: the output for the column sums of B (the bias gradient, or with ADAM the bias itself).
     float *sums, *sums_m, *sums_v;
     u64 a_stride, b_stride, c_stride, extra_stride, sums_stride;  // from one restart to the next
     u32 rows, columns, inner;
@@ -29,31 +29,31 @@ struct Product {
     float step_size, inverse_root, epsilon, beta1;
 };
 
-// Asks for V numbers, or for zeros.
+// Starts an asynchronous copy of V elements, or of zeros.
 template <int V>
 __device__ __forceinline__ void copy_async(u32 to, const float *from, bool valid) {
     if (V == 4) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0));
     else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0));
 }
 
-// Brings tile after tile of ROWS x COLUMNS numbers of a row-major matrix into shared memory, one step of k
-// after the other; zeros beyond its edges. A thread has the same columns of every so many rows each time.
+// Loads tiles of ROWS x COLUMNS elements of a row-major matrix into shared memory, one step of k at a time; zeros beyond
+// its edges. A thread copies the same columns of every APART-th row each time.
 template <int ROWS, int COLUMNS, int STRIDE, int THREADS, int V, bool K_IS_ROW>
 struct Loader {
     static const int LINE = COLUMNS / V, APART = THREADS / LINE, EACH = ROWS / APART;
-    static_assert(THREADS % LINE == 0 && ROWS % APART == 0, "threads share a tile out evenly");
+    static_assert(THREADS % LINE == 0 && ROWS % APART == 0, "threads divide a tile evenly");
     const float *from, *home;
     u32 to, row, column, limit;
     bool inside;
 
-    // `fixed` is where the tile lies in the direction that is not k, of `n_fixed`.
+    // `fixed` is the tile's offset in the dimension that is not k, of size `n_fixed`.
     __device__ __forceinline__ void start(const float *matrix, u32 ld, u32 fixed, u32 n_fixed) {
         row = threadIdx.x / LINE, column = threadIdx.x % LINE * V;
         to = (row * STRIDE + column) * 4;
         home = matrix;
         from = matrix + (K_IS_ROW ? (u64)row * ld + fixed + column : (u64)(fixed + row) * ld + column);
         inside = K_IS_ROW ? fixed + column < n_fixed : false;
-        // Rows of the tile that exist, where they are not k.
+        // The number of existing rows of the tile, if rows are not k.
         limit = K_IS_ROW ? 0 : n_fixed - fixed;
     }
 
@@ -69,23 +69,23 @@ struct Loader {
     }
 };
 
-// The tensor cores read the first ten bits after the point and pass over the rest. One term: the number is
-// rounded to them. Three: what they pass over is a factor of its own.
+// The tensor cores use the first ten mantissa bits and ignore the others. TERMS = 1: the value is rounded to ten bits.
+// TERMS = 3: the ignored bits become a second factor.
 __device__ __forceinline__ u32 big_part(float x) { return __float_as_uint(x) + (TERMS == 1 ? 0x1000u : 0u); }
 
 __device__ __forceinline__ u32 rest_of(float x) {
     return __float_as_uint(x - __uint_as_float(__float_as_uint(x) & 0xffffe000u));
 }
 
-// Two numbers rounded to bf16 (seven bits after the point), in a word.
+// Two values rounded to bf16 (seven mantissa bits), packed into a word.
 __device__ __forceinline__ u32 round_two(float low, float high) {
     u32 pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
 
-// Two numbers in bf16, and what that leaves of them, in bf16 too: together 16 or 17 bits. Products of these take half
-// as long as those of TF32.
+// Two values in bf16, and their remainders, also in bf16: together 16 or 17 bits. Products of these take half as long as
+// those of TF32.
 struct Halves {
     u32 big, rest;
 
@@ -103,20 +103,20 @@ __device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], const
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// BM x BN: the tile of C of a block; BK: how much of k a stage holds, STAGES: how many there are;
-// WM x WN: a warp's part of the tile; WK: groups of warps that share out k, and SHARE_K: blocks of a cluster do so too.
-// TA, TB: whether A is stored [K, M], and B [N, K].
-template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK, bool SHARE_K, bool TA, bool TB>
+// BM x BN: a block's tile of C; BK: the k of a stage; STAGES: the number of stages;
+// WM x WN: a warp's part of the tile; WK: groups of warps that split k; SPLIT_K: whether the blocks of a cluster also
+// split k. TA, TB: whether A is stored [K, M], and B [N, K].
+template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK, bool SPLIT_K, bool TA, bool TB>
 struct Tile {
     static const int WARPS_M = BM / WM, WARPS_N = BN / WN, THREADS = 32 * WARPS_M * WARPS_N * WK;
-    // Strides that spread the reads of a warp over all banks.
+    // Strides that avoid bank conflicts of a warp's reads.
     static const int A_STRIDE = TA ? BM + 8 : BK + 4, B_STRIDE = TB ? BK + 4 : BN + 8, C_STRIDE = BN + 4;
     static const int A_LEN = (TA ? BK : BM) * A_STRIDE, B_LEN = (TB ? BN : BK) * B_STRIDE;
     static const int STAGE = A_LEN + B_LEN;
     static const int MI = WM / 16, NI = WN / 8;
 
-    // Adds eight k of a stage to the sums. A warp's products are ordered so that none waits for the last.
-    static __device__ __forceinline__ void use(const float *stage, float (&sums)[MI][NI][4], u32 wm, u32 wn, u32 k) {
+    // Adds eight k of a stage to the sums. A warp's products are ordered so that none depends on the one before.
+    static __device__ __forceinline__ void accumulate(const float *stage, float (&sums)[MI][NI][4], u32 wm, u32 wn, u32 k) {
         u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         const float *a = stage, *b = stage + A_LEN;
         u32 a_big[MI][4], b_big[NI][2];
@@ -151,8 +151,8 @@ struct Tile {
         for (int i = 0; i < MI * NI; i++) multiply(sums[i / NI][i % NI], a_big[i / NI], b_big[i % NI]);
     }
 
-    // The sums of each group of warps, as [WK][BM][C_STRIDE].
-    static __device__ __forceinline__ void put(float *tile, const float (&sums)[MI][NI][4], u32 group, u32 wm, u32 wn) {
+    // Stores the sums of each group of warps, as [WK][BM][C_STRIDE].
+    static __device__ __forceinline__ void store_sums(float *tile, const float (&sums)[MI][NI][4], u32 group, u32 wm, u32 wn) {
         u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
         for (int mi = 0; mi < MI; mi++) {
@@ -168,7 +168,7 @@ struct Tile {
         }
     }
 
-    // The sums of all groups of warps, then of all blocks of the cluster, in the first block's first tile.
+    // Adds up the sums of all groups of warps, then of all blocks of the cluster, in the first block's first tile.
     static __device__ __forceinline__ void add_up(float *tile, u32 base, u32 n_blocks, u32 rank) {
         const int LINE = BN / 4;
         for (int i = threadIdx.x; i < BM * LINE; i += THREADS) {
@@ -182,7 +182,7 @@ struct Tile {
             }
             x.store(at);
         }
-        show_cluster();
+        sync_cluster();
         if (rank == 0) {
             for (int i = threadIdx.x; i < BM * LINE; i += THREADS) {
                 u32 at = i / LINE * C_STRIDE + i % LINE * 4;
@@ -195,18 +195,18 @@ struct Tile {
                 x.store(tile + at);
             }
         }
-        // A block's tile stays until it was read. The epilogue's threads read what others of their block added up, and
-        // meeting the cluster does not order that.
-        meet_cluster();
+        // A block's tile must stay until it has been read. The epilogue's threads read sums of other threads of their
+        // block, which the relaxed cluster barrier does not order.
+        sync_cluster_relaxed();
         __syncthreads();
     }
 
-    // From the tile through the epilogue to memory, V numbers at a time. All that a thread reads is asked for
-    // before any of it is used.
+    // Applies the epilogue to the tile and stores it, V elements at a time. A thread issues all its loads before it uses
+    // any.
     template <int V>
     static __device__ __forceinline__ void finish(const Product &p, const float *tile, u32 restart, u32 m0, u32 n0) {
         const int LINE = BN / V, AT_ONCE = 2;
-        static_assert(!TA || BM == 64 && BN == 64, "a weight gradient's tile is one of the moments'");
+        static_assert(!TA || BM == 64 && BN == 64, "a weight gradient's tile is a tile of moments");
         u32 width = min(p.columns - n0, (u32)BN);
         u64 moments = restart * p.c_stride + moment_at(m0, n0, p.rows, p.columns);
         float step_size = p.step_size, inverse_root = p.inverse_root;
@@ -223,7 +223,7 @@ struct Tile {
                 at[i] = restart * p.c_stride + (u64)row * p.c_ld + column;
                 if (!valid[i]) continue;
                 if (p.epilogue == ADAM) {
-                    u64 moment = moments + place_in_tile(r, c, width);
+                    u64 moment = moments + index_in_tile(r, c, width);
                     y[i].load(p.c + at[i]);
                     m[i].load(p.m + moment);
                     v[i].load(p.v + moment);
@@ -234,7 +234,7 @@ struct Tile {
                 }
                 x[i].load(tile + r * C_STRIDE + c);
 #pragma unroll
-                for (int group = 1; group < (SHARE_K ? 1 : WK); group++) {
+                for (int group = 1; group < (SPLIT_K ? 1 : WK); group++) {
                     Pack<V> other;
                     other.load(tile + (group * BM + r) * C_STRIDE + c);
 #pragma unroll
@@ -260,7 +260,7 @@ struct Tile {
                 x[i].store(p.c + at[i]);
                 if (p.epilogue == ADAM) {
                     int index = start + i * THREADS;
-                    u64 moment = moments + place_in_tile(index / LINE, index % LINE * V, width);
+                    u64 moment = moments + index_in_tile(index / LINE, index % LINE * V, width);
                     m[i].store(p.m + moment);
                     v[i].store(p.v + moment);
                 }
@@ -268,8 +268,8 @@ struct Tile {
         }
     }
 
-    // Asks for the parameters and moments that the epilogue will read: they come while the product is made.
-    static __device__ __forceinline__ void fetch_ahead(const Product &p, u32 restart, u32 m0, u32 n0) {
+    // Prefetches the parameters and moments of the epilogue while the product is computed.
+    static __device__ __forceinline__ void prefetch_parameters(const Product &p, u32 restart, u32 m0, u32 n0) {
         const int LINES = BN / 32;
         u32 width = min(p.columns - n0, (u32)BN);
         u64 moments = restart * p.c_stride + moment_at(m0, n0, p.rows, p.columns);
@@ -277,14 +277,14 @@ struct Tile {
             u32 row = m0 + t / LINES, column = n0 + t % LINES * 32;
             if (row >= p.rows || column >= p.columns) continue;
             u64 at = restart * p.c_stride + (u64)row * p.c_ld + column;
-            u64 moment = moments + place_in_tile(row - m0, column - n0, width);
+            u64 moment = moments + index_in_tile(row - m0, column - n0, width);
             asm volatile("prefetch.global.L2 [%0];" ::"l"(p.c + at));
             asm volatile("prefetch.global.L2 [%0];" ::"l"(p.m + moment));
             asm volatile("prefetch.global.L2 [%0];" ::"l"(p.v + moment));
         }
     }
 
-    // A column's sum of B is the gradient of its bias.
+    // The sum of a column of B is the gradient of its bias.
     static __device__ __forceinline__ void finish_sum(const Product &p, float sum, u32 restart, u32 column) {
         if (column >= p.columns) return;
         u64 at = restart * p.sums_stride + column;
@@ -300,10 +300,10 @@ struct Tile {
     template <int V>
     static __device__ __forceinline__ void run_with(const Product &p) {
         extern __shared__ __align__(16) float shared[];
-        u32 n_blocks = SHARE_K ? cluster_size() : 1, rank = SHARE_K ? cluster_rank() : 0;
+        u32 n_blocks = SPLIT_K ? cluster_size() : 1, rank = SPLIT_K ? cluster_rank() : 0;
         u32 restart = blockIdx.z, m0 = blockIdx.y * BM, n0 = blockIdx.x / n_blocks * BN;
-        u32 warp = threadIdx.x / 32, group = warp / (WARPS_M * WARPS_N), spot = warp % (WARPS_M * WARPS_N);
-        u32 wm = spot / WARPS_N * WM, wn = spot % WARPS_N * WN;
+        u32 warp = threadIdx.x / 32, group = warp / (WARPS_M * WARPS_N), position = warp % (WARPS_M * WARPS_N);
+        u32 wm = position / WARPS_N * WM, wn = position % WARPS_N * WN;
         u32 all = (p.inner + BK - 1) / BK, each = (all + n_blocks - 1) / n_blocks, first = min(rank * each, all);
         u32 n_steps = min(each, all - first), inner = p.inner - min(first * BK, p.inner);
         Loader<TA ? BK : BM, TA ? BM : BK, A_STRIDE, THREADS, V, TA> a;
@@ -311,13 +311,13 @@ struct Tile {
         a.start(p.a + restart * p.a_stride + (u64)(first * BK) * (TA ? p.a_ld : 1), p.a_ld, m0, p.rows);
         b.start(p.b + restart * p.b_stride + (u64)(first * BK) * (TB ? 1 : p.b_ld), p.b_ld, n0, p.columns);
         u32 base = (u32)__cvta_generic_to_shared(shared);
-        if (p.epilogue == ADAM) fetch_ahead(p, restart, m0, n0);
+        if (p.epilogue == ADAM) prefetch_parameters(p, restart, m0, n0);
         float sums[MI][NI][4] = {};
         bool sums_columns = TA && p.sums && blockIdx.y == 0 && threadIdx.x < BN;
         float column_sum = 0.0f;
-        // Weights were there before the step began.
+        // Weights do not change during the step: they are loaded before the wait.
         if (!TA && n_steps > 0) b.next(base + A_LEN * 4, p.b_ld, 0, inner, BK);
-        // Only what runs on the first stream starts early, and waiting takes a microsecond.
+        // Only kernels of the main stream start early, and the wait takes a microsecond.
         if (!TA) after_previous();
 #pragma unroll
         for (u32 s = 0; s < STAGES - 1; s++) {
@@ -339,7 +339,7 @@ struct Tile {
             asm volatile("cp.async.commit_group;");
             const float *stage = shared + s % STAGES * STAGE;
 #pragma unroll
-            for (u32 k = 0; k < BK / 8; k += WK) use(stage, sums, wm, wn, (k + group) * 8);
+            for (u32 k = 0; k < BK / 8; k += WK) accumulate(stage, sums, wm, wn, (k + group) * 8);
             if (sums_columns) {
 #pragma unroll 8
                 for (u32 k = 0; k < BK; k++) column_sum += stage[A_LEN + k * B_STRIDE + threadIdx.x];
@@ -347,9 +347,9 @@ struct Tile {
         }
         asm volatile("cp.async.wait_all;");
         __syncthreads();
-        put(shared, sums, group, wm, wn);
+        store_sums(shared, sums, group, wm, wn);
         __syncthreads();
-        if (SHARE_K) add_up(shared, base, n_blocks, rank);
+        if (SPLIT_K) add_up(shared, base, n_blocks, rank);
         if (rank != 0) return;
         if (p.c_wide) finish<4>(p, shared, restart, m0, n0);
         else finish<1>(p, shared, restart, m0, n0);
@@ -362,7 +362,7 @@ struct Tile {
     }
 };
 
-// Few rows: k is shared out among all warps of a block. Many: larger tiles read less. Weights: k is the batch.
+// SMALL: all warps of a block split k. LARGE: larger tiles read less. WEIGHTS: k is the batch.
 #define SMALL 16, 32, 64, 4, 16, 32, 8, false
 #define CLUSTER 16, 32, 64, 4, 16, 32, 8, true
 #define LARGE 64, 32, 32, 4, 32, 32, 4, false

@@ -1,16 +1,16 @@
-// Rows picked from the data set, prepared.
+// Batches of scaled rows of the data set.
 
 struct Rows {
     const void *values;  // dense [N, D], or the entries of sparse rows
     const u32 *columns;  // of the entries
-    const u64 *starts;   // where each sparse row begins, N + 1
+    const u64 *starts;   // the start of each sparse row, [N + 1]
     const float *shift;  // [D] or null
-    const float *scale;  // [D], or one number
+    const float *scale;  // [D] or [1]
     u64 n_rows;
     u32 n_columns;
     u32 n_scales;
     u32 kind;  // 0 u8, 1 f16, 2 f32, 3 sparse f32
-    float row_norm;  // 0: rows keep their length
+    float row_norm;  // 0: rows are not normalised
 };
 
 __device__ __forceinline__ float half_to_float(unsigned short h) {
@@ -25,15 +25,15 @@ __device__ __forceinline__ float value_at(const Rows &rows, u64 i) {
     return ((const float *)rows.values)[i];
 }
 
-__device__ __forceinline__ float prepared(const Rows &rows, float x, float factor, u32 column) {
+__device__ __forceinline__ float scaled(const Rows &rows, float x, float factor, u32 column) {
     x *= factor;
     if (rows.shift) x -= rows.shift[column];
     return x * rows.scale[rows.n_scales == 1 ? 0 : column];
 }
 
-// A dense row, V numbers a thread at a time: all are asked for at once.
+// A dense row, V elements per thread at a time.
 template <int V>
-__device__ __forceinline__ void prepare_dense(const Rows &rows, u64 begin, float factor, float *out) {
+__device__ __forceinline__ void scale_dense(const Rows &rows, u64 begin, float factor, float *out) {
     for (u32 c = threadIdx.x * V; c < rows.n_columns; c += blockDim.x * V) {
         Pack<V> x;
         if (V == 4 && rows.kind == 0) {
@@ -44,27 +44,28 @@ __device__ __forceinline__ void prepare_dense(const Rows &rows, u64 begin, float
             for (int e = 0; e < V; e++) x.x[e] = value_at(rows, begin + c + e);
         }
 #pragma unroll
-        for (int e = 0; e < V; e++) x.x[e] = prepared(rows, x.x[e], factor, c + e);
+        for (int e = 0; e < V; e++) x.x[e] = scaled(rows, x.x[e], factor, c + e);
         x.store(out + c);
     }
 }
 
-// The rows at places first.. of each restart's shuffle: ids [R, count].
-extern "C" __global__ void shuffle(u32 *ids, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows) {
+// The row indices at positions first.. of each restart's shuffle: [R, count].
+extern "C" __global__ void shuffle(u32 *indices, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows) {
     u32 i = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
     if (i >= count) return;
-    u64 id = permute(first + i, n_rows, epoch, keys.words[2 * restart], keys.words[2 * restart + 1]);
-    ids[(u64)restart * count + i] = (u32)id;
+    u64 row = permute(first + i, n_rows, epoch, keys.words[2 * restart], keys.words[2 * restart + 1]);
+    indices[(u64)restart * count + i] = (u32)row;
 }
 
-// One block a row: blockIdx.x of B, blockIdx.y of R. Without ids, rows first.. themselves.
-extern "C" __global__ void gather(Rows rows, const u32 *ids, u64 ids_stride, const Clock *clock, u64 first, float *x) {
+// One block per row: blockIdx.x of B, blockIdx.y of R. Without indices, takes the rows first.. in order.
+extern "C" __global__ void gather(Rows rows, const u32 *indices, u64 indices_stride, const Clock *clock, u64 first,
+                                  float *x) {
     u32 i = blockIdx.x, restart = blockIdx.y, d = rows.n_columns;
-    u64 place = first + i + (clock ? clock->first : 0);
-    u64 id = ids ? ids[restart * ids_stride + place] : min(place, rows.n_rows - 1);
+    u64 position = first + i + (clock ? clock->first : 0);
+    u64 row = indices ? indices[restart * indices_stride + position] : min(position, rows.n_rows - 1);
     float *out = x + ((u64)restart * gridDim.x + i) * d;
-    u64 begin = rows.kind == 3 ? rows.starts[id] : id * d;
-    u64 end = rows.kind == 3 ? rows.starts[id + 1] : begin + d;
+    u64 begin = rows.kind == 3 ? rows.starts[row] : row * d;
+    u64 end = rows.kind == 3 ? rows.starts[row + 1] : begin + d;
     float factor = 1.0f;
     if (rows.row_norm > 0.0f) {
         double squares = 0.0;
@@ -76,14 +77,14 @@ extern "C" __global__ void gather(Rows rows, const u32 *ids, u64 ids_stride, con
         if (norm > 0.0) factor = (float)(rows.row_norm / norm);
     }
     if (rows.kind != 3) {
-        if (d % 4 == 0) prepare_dense<4>(rows, begin, factor, out);
-        else prepare_dense<1>(rows, begin, factor, out);
+        if (d % 4 == 0) scale_dense<4>(rows, begin, factor, out);
+        else scale_dense<1>(rows, begin, factor, out);
         return;
     }
-    for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = prepared(rows, 0.0f, factor, c);
+    for (u32 c = threadIdx.x; c < d; c += blockDim.x) out[c] = scaled(rows, 0.0f, factor, c);
     __syncthreads();
     for (u64 e = begin + threadIdx.x; e < end; e += blockDim.x) {
         u32 c = rows.columns[e];
-        out[c] = prepared(rows, value_at(rows, e), factor, c);
+        out[c] = scaled(rows, value_at(rows, e), factor, c);
     }
 }

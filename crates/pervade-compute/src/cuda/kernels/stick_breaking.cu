@@ -1,10 +1,10 @@
-// Weights by breaking a stick, their divergence from the prior, and the gradients; the formulas are in
-// cpu/stick_breaking.rs and cpu/gamma.rs. Double precision throughout.
+// Stick-breaking weights, the KL divergence of their fractions from the prior, and the gradients; the formulas are in
+// cpu/stick_breaking.rs and cpu/gamma.rs. In double precision.
 
-#define LEAST_PARAMETER 1e-4
-#define MOST_PARAMETER 1e4
-#define LEAST_DRAWN 0.01
-#define MOST_DRAWN 0.99
+#define MIN_PARAMETER 1e-4
+#define MAX_PARAMETER 1e4
+#define MIN_DRAWN 0.01
+#define MAX_DRAWN 0.99
 #define SERIES_TERMS 10
 #define EULER 0.57721566490153286
 
@@ -44,16 +44,16 @@ __device__ double trigamma(double x) {
     return inverse + 0.5 * square + inverse * square * tail + below;
 }
 
-// a or b, and its derivative for the number in the head.
-__device__ double2 stick_parameter(float number) {
-    double raw = number, e = exp(-fabs(raw));
+// a or b from its raw value in the head, and its derivative.
+__device__ double2 stick_parameter(float raw_value) {
+    double raw = raw_value, e = exp(-fabs(raw));
     double value = fmax(raw, 0.0) + log1p(e);
-    if (value <= LEAST_PARAMETER) return make_double2(LEAST_PARAMETER, 0.0);
-    if (value >= MOST_PARAMETER) return make_double2(MOST_PARAMETER, 0.0);
+    if (value <= MIN_PARAMETER) return make_double2(MIN_PARAMETER, 0.0);
+    if (value >= MAX_PARAMETER) return make_double2(MAX_PARAMETER, 0.0);
     return make_double2(value, raw >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e));
 }
 
-// A fraction, and the derivatives of its logarithm for the head's two numbers.
+// A fraction, and the derivatives of its logarithm with respect to the head's two raw values.
 struct Fraction {
     double v, for_a, for_b;
 };
@@ -64,7 +64,7 @@ __device__ Fraction stick_fraction(int drawn, u64 step, u32 row, u32 key0, u32 k
     if (drawn) {
         uint4 w = philox(step, row, k / 4, key0, key1);
         u32 word = k % 4 == 0 ? w.x : k % 4 == 1 ? w.y : k % 4 == 2 ? w.z : w.w;
-        double u = LEAST_DRAWN + (MOST_DRAWN - LEAST_DRAWN) * (((double)(word >> 8) + 0.5) / 16777216.0);
+        double u = MIN_DRAWN + (MAX_DRAWN - MIN_DRAWN) * (((double)(word >> 8) + 0.5) / 16777216.0);
         double log_power = log(u) / b.x, power = exp(log_power), log_v = log(1.0 - power) / a.x;
         found.v = exp(log_v);
         found.for_a = -log_v / a.x;
@@ -82,35 +82,35 @@ __device__ Fraction stick_fraction(int drawn, u64 step, u32 row, u32 key0, u32 k
     return found;
 }
 
-// One block a row: the fractions side by side, then one thread breaks the stick.
+// One block per row: the fractions in parallel, then the weights by one thread.
 extern "C" __global__ void stick_breaking(Keys keys, int drawn, const Clock *clock, u64 draw, const float *all_heads,
                                           float *all_weights, u32 b, u32 j) {
-    extern __shared__ double stick_room[];
+    extern __shared__ double stick_scratch[];
     u32 row = blockIdx.x, restart = blockIdx.y;
     u64 at = (u64)restart * b + row, step = draw + (clock ? clock->draw : 0);
     const float *head = all_heads + at * 2 * j;
     float *weights = all_weights + at * j;
     u32 key0 = keys.words[2 * restart], key1 = keys.words[2 * restart + 1];
     for (u32 k = threadIdx.x; k + 1 < j; k += blockDim.x) {
-        stick_room[k] = stick_fraction(drawn, step, row, key0, key1, head, j, k).v;
+        stick_scratch[k] = stick_fraction(drawn, step, row, key0, key1, head, j, k).v;
     }
     __syncthreads();
     if (threadIdx.x > 0) return;
     double left = 1.0;
     for (u32 k = 0; k + 1 < j; k++) {
-        weights[k] = (float)(stick_room[k] * left);
-        left *= 1.0 - stick_room[k];
+        weights[k] = (float)(stick_scratch[k] * left);
+        left *= 1.0 - stick_scratch[k];
     }
     weights[j - 1] = (float)left;
 }
 
-// Adds to the head's gradient. One block a row; shared: fractions, what was left before each (then the gradient of
-// the fraction's logarithm), and the two derivatives of each.
+// Adds to the head's gradient. One block per row; shared memory: fractions, the length of the stick before each (then the
+// gradient of the fraction's logarithm), and both derivatives of each.
 extern "C" __global__ void stick_breaking_backward(Keys keys, int drawn, const Clock *clock, u64 draw,
                                                    const float *all_heads, const float *d_weights, float *d_heads,
                                                    u32 b, u32 j) {
-    extern __shared__ double stick_room[];
-    double *fractions = stick_room, *lefts = fractions + j, *for_a = lefts + j, *for_b = for_a + j;
+    extern __shared__ double stick_scratch[];
+    double *fractions = stick_scratch, *lefts = fractions + j, *for_a = lefts + j, *for_b = for_a + j;
     u32 row = blockIdx.x, restart = blockIdx.y;
     u64 at = (u64)restart * b + row, step = draw + (clock ? clock->draw : 0);
     const float *head = all_heads + at * 2 * j, *dw = d_weights + at * j;
@@ -143,8 +143,8 @@ extern "C" __global__ void stick_breaking_backward(Keys keys, int drawn, const C
     }
 }
 
-// Minus KL(Kumaraswamy || Beta) of a row and the gradient of its mean. One block a row, a thread a fraction.
-extern "C" __global__ void stick_prior(const float *all_heads, float *d_heads, double *sums, u32 b, u32 places, u32 j,
+// Minus KL(Kumaraswamy || Beta) of a row, and the gradient of the mean KL. One block per row, one thread per fraction.
+extern "C" __global__ void stick_prior(const float *all_heads, float *d_heads, double *sums, u32 b, u32 n_samples, u32 j,
                                        int dirichlet, float concentration) {
     u32 row = blockIdx.x, restart = blockIdx.y;
     u64 at = (u64)restart * b + row;
@@ -179,5 +179,5 @@ extern "C" __global__ void stick_prior(const float *all_heads, float *d_heads, d
         d_head[j + k] = (float)(for_b * raw_b.y / (double)b);
     }
     total = block_sum(total);
-    if (threadIdx.x == 0) sums[((u64)restart * places + row) * 4 + 2] -= total;
+    if (threadIdx.x == 0) sums[((u64)restart * n_samples + row) * 4 + 2] -= total;
 }

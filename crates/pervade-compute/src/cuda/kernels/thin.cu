@@ -1,5 +1,5 @@
-// C = A B where k is a handful (a layer that latents enter): hardly more multiply-adds than numbers to write. So a
-// thread keeps the weights of one column in registers and goes down the rows.
+// C = A B for a small k (a layer whose input is latents), bound by memory: a thread holds the weights of one column in
+// registers and goes through the rows.
 
 #define THIN_K 16
 #define THIN_COLUMNS 128
@@ -36,18 +36,18 @@ extern "C" __global__ __launch_bounds__(THIN_COLUMNS) void thin(Product p) {
     }
 }
 
-// The other way: C = A^T B where A has a handful of columns, with column sums of B, and Adam's step or none. A warp has
-// 32 columns of every fourth row. It takes few registers, so as to run beside the chain, and asks for all it reads
-// before it uses any of it, so as to be gone soon.
+// The weight gradient: C = A^T B where A has few columns, with column sums of B, and optionally Adam's step. A warp takes
+// 32 columns of every fourth row. It uses few registers, so that it can run concurrently with the chain, and issues its
+// loads early, so that it ends soon.
 #define THIN_WARPS 4
 #define THIN_BATCH 256
-#define THIN_EACH ((THIN_K + THIN_WARPS) / THIN_WARPS)  // sums a thread finishes: of k, and the bias'
+#define THIN_EACH ((THIN_K + THIN_WARPS) / THIN_WARPS)  // sums per thread: rows of C, and the bias
 
-// Where row k of C lies, or after the last one the bias, with its moments.
-struct Place {
+// Pointers to row k of C, or after the last row to the bias, and to their moments.
+struct ParamPointers {
     float *w, *m, *v;
 
-    __device__ __forceinline__ Place(const Product &p, u32 k, u32 restart, u32 column) {
+    __device__ __forceinline__ ParamPointers(const Product &p, u32 k, u32 restart, u32 column) {
         if (k == p.rows) {
             u64 at = restart * p.sums_stride + column;
             w = p.sums + at, m = p.sums_m + at, v = p.sums_v + at;
@@ -70,8 +70,8 @@ extern "C" __global__ __launch_bounds__(32 * THIN_WARPS, 8) void thin_weights(Pr
     for (int i = 0; i < THIN_EACH; i++) {
         u32 k = warp + i * THIN_WARPS;
         if (!inside || k > p.rows || p.epilogue != ADAM) break;
-        Place place(p, k, restart, column);
-        w[i] = place.w[0], m[i] = place.m[0], v[i] = place.v[0];
+        ParamPointers at(p, k, restart, column);
+        w[i] = at.w[0], m[i] = at.m[0], v[i] = at.v[0];
     }
 #pragma unroll 8
     for (u32 i = threadIdx.x; i < p.inner * THIN_K; i += 32 * THIN_WARPS) {
@@ -111,12 +111,12 @@ extern "C" __global__ __launch_bounds__(32 * THIN_WARPS, 8) void thin_weights(Pr
         if (!inside || k > p.rows) break;
         float sum = 0.0f;
         for (u32 part = 0; part < THIN_WARPS; part++) sum += parts[part][k == p.rows ? THIN_K : k][lane];
-        Place place(p, k, restart, column);
+        ParamPointers at(p, k, restart, column);
         if (p.epilogue == ADAM) {
             adam_update(sum, step_size, inverse_root, p.epsilon, p.beta1, w + i, m + i, v + i);
-            place.w[0] = w[i], place.m[0] = m[i], place.v[0] = v[i];
+            at.w[0] = w[i], at.m[0] = m[i], at.v[0] = v[i];
         } else {
-            place.w[0] = sum;
+            at.w[0] = sum;
         }
     }
 }

@@ -1,30 +1,30 @@
-// Weight gradients of many restarts, each tile of which goes straight into Adam's step: all layers of a step in a
-// launch or two, on Hopper.
+// Weight gradients of many restarts, each tile of which is used for Adam's step at once: all layers of a step in one or
+// two launches, on Hopper.
 //
-// They are short of memory's time, not of arithmetic. So a block a multiprocessor goes from tile to tile: one thread
-// asks the copy engine for parameters and moments two tiles ahead, eight warps multiply and take Adam's step in
-// shared memory, and one thread sends what is done back.
+// They are bound by memory bandwidth, not arithmetic. So one block per multiprocessor goes from tile to tile: one thread
+// has the copy engine load parameters and moments two tiles ahead, eight warps multiply and take Adam's step in shared
+// memory, and one thread has the results stored.
 
 struct alignas(128) Layer {
     Map x, dy, w;
     float *m, *v, *bias, *bias_m, *bias_v;
-    u64 stride;  // of all of them, from one restart to the next
+    u64 stride;  // of all these buffers, from one restart to the next
     u32 rows, columns, inner, group;
     u32 first_tile, row_tiles, column_tiles;
     float epsilon, beta1;
 };
 
-#define MOST_LAYERS 7
+#define MAX_LAYERS 7
 
 struct Updates {
-    Layer layers[MOST_LAYERS];
+    Layer layers[MAX_LAYERS];
     u32 n_layers, n_tiles;
     const Clock *clock;
 };
 
-static_assert(sizeof(Updates) == 3712, "as in affine/late.rs");
+static_assert(sizeof(Updates) == 3712, "as in layers/deferred.rs");
 
-// A product of 16 x 8 numbers, sixteen k or (half of a and b) eight.
+// Products of 16 x 8 elements: of sixteen k, and of eight (the first halves of a and b).
 __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #if HOPPER
     asm volatile(
@@ -45,26 +45,26 @@ __device__ __forceinline__ void multiply_eight(float (&c)[4], const u32 (&a)[4],
 struct Update {
     static const int WARPS = 8, THREADS = 32 * (WARPS + 2), TILE = 64, STAGES = 3;
     static const int BATCH = 104, LAST_EIGHT = 96;
-    // A tile's 64 columns are two halves of 32: lines of 128 bytes, as the engine swizzles them.
+    // A tile's 64 columns are two halves of 32: lines of 128 bytes, swizzled by the copy engine.
     static const int HALF_FACTOR = BATCH * 128, FACTOR = 2 * HALF_FACTOR;
     static const int HALF = TILE * 128, MATRIX = 2 * HALF, STAGE = 3 * MATRIX;
-    // x has two places and dy one.
+    // x has two buffers and dy one.
     static const int DY = STAGES * STAGE, X = DY + FACTOR;
-    // Counters: parameters are there, are done, are sent; x is there, dy is there, both are used up.
-    static const int THERE = X + 2 * FACTOR, DONE = THERE + 8 * STAGES, SENT = DONE + 8 * STAGES;
-    static const int X_THERE = SENT + 8 * STAGES, DY_THERE = X_THERE + 8 * 2, USED = DY_THERE + 8;
+    // Barriers: parameters are loaded, updated, stored; x is loaded, dy is loaded, both are consumed.
+    static const int LOADED = X + 2 * FACTOR, UPDATED = LOADED + 8 * STAGES, STORED = UPDATED + 8 * STAGES;
+    static const int X_LOADED = STORED + 8 * STAGES, DY_LOADED = X_LOADED + 8 * 2, CONSUMED = DY_LOADED + 8;
 
-    // A block's tiles, one after the other. Blocks side by side have tiles side by side, so that they read the same
-    // pages of memory at the same time.
-    struct Walk {
+    // Iterates over a block's tiles. Neighbouring blocks have neighbouring tiles, so that they read the same pages of
+    // memory at the same time.
+    struct TileIterator {
         const Updates &l;
         u32 tile, i, layer, restart, row, column;
 
-        __device__ __forceinline__ Walk(const Updates &l) : l(l), tile(blockIdx.x), i(0) { find(); }
+        __device__ __forceinline__ TileIterator(const Updates &l) : l(l), tile(blockIdx.x), i(0) { find(); }
 
-        __device__ __forceinline__ bool more() const { return tile < l.n_tiles; }
+        __device__ __forceinline__ bool is_valid() const { return tile < l.n_tiles; }
 
-        __device__ __forceinline__ const Layer &here() const { return l.layers[layer]; }
+        __device__ __forceinline__ const Layer &current() const { return l.layers[layer]; }
 
         __device__ __forceinline__ void next() {
             i++, tile += gridDim.x;
@@ -72,72 +72,72 @@ struct Update {
         }
 
         __device__ __forceinline__ void find() {
-            if (!more()) return;
+            if (!is_valid()) return;
             for (layer = 0; layer + 1 < l.n_layers && tile >= l.layers[layer + 1].first_tile;) layer++;
-            u32 rest = tile - here().first_tile;
-            column = rest % here().column_tiles * TILE, rest /= here().column_tiles;
-            row = rest % here().row_tiles * TILE, restart = rest / here().row_tiles;
+            u32 rest = tile - current().first_tile;
+            column = rest % current().column_tiles * TILE, rest /= current().column_tiles;
+            row = rest % current().row_tiles * TILE, restart = rest / current().row_tiles;
         }
 
-        __device__ __forceinline__ u32 height() const { return min(here().rows - row, (u32)TILE); }
+        __device__ __forceinline__ u32 height() const { return min(current().rows - row, (u32)TILE); }
 
-        __device__ __forceinline__ u32 width() const { return min(here().columns - column, (u32)TILE); }
+        __device__ __forceinline__ u32 width() const { return min(current().columns - column, (u32)TILE); }
 
-        // Where the tile's moments begin, and how many bytes they are.
+        // The offset of the tile's moments, and their size in bytes.
         __device__ __forceinline__ u64 moments() const {
-            return restart * here().stride + (u64)row * here().columns + (u64)column * height();
+            return restart * current().stride + (u64)row * current().columns + (u64)column * height();
         }
 
         __device__ __forceinline__ u32 n_bytes() const { return height() * width() * 4; }
     };
 
-    static __device__ __forceinline__ void ask_params(const Walk &p, u32 base) {
-        const Layer &layer = p.here();
-        u32 there = base + THERE + p.i % STAGES * 8, to = base + p.i % STAGES * STAGE;
-        expect(there, MATRIX + 2 * p.n_bytes());
-        copy_tile(to, layer.w, p.column, p.row, p.restart, there);
-        copy_tile(to + HALF, layer.w, p.column + 32, p.row, p.restart, there);
-        copy_run(to + MATRIX, layer.m + p.moments(), p.n_bytes(), there);
-        copy_run(to + 2 * MATRIX, layer.v + p.moments(), p.n_bytes(), there);
+    static __device__ __forceinline__ void load_parameters(const TileIterator &p, u32 base) {
+        const Layer &layer = p.current();
+        u32 loaded = base + LOADED + p.i % STAGES * 8, to = base + p.i % STAGES * STAGE;
+        expect_bytes(loaded, MATRIX + 2 * p.n_bytes());
+        load_tile(to, layer.w, p.column, p.row, p.restart, loaded);
+        load_tile(to + HALF, layer.w, p.column + 32, p.row, p.restart, loaded);
+        load_bulk(to + MATRIX, layer.m + p.moments(), p.n_bytes(), loaded);
+        load_bulk(to + 2 * MATRIX, layer.v + p.moments(), p.n_bytes(), loaded);
     }
 
-    static __device__ __forceinline__ void ask_factor(const Map &factor, u32 column, u32 restart, u32 to, u32 there) {
-        expect(there, FACTOR);
-        copy_tile(to, factor, column, 0, restart, there);
-        copy_tile(to + HALF_FACTOR, factor, column + 32, 0, restart, there);
+    static __device__ __forceinline__ void load_factor(const Map &factor, u32 column, u32 restart, u32 to, u32 loaded) {
+        expect_bytes(loaded, FACTOR);
+        load_tile(to, factor, column, 0, restart, loaded);
+        load_tile(to + HALF_FACTOR, factor, column + 32, 0, restart, loaded);
     }
 
-    static __device__ void bring(const Updates &l, u32 base) {
-        for (Walk p(l); p.more(); p.next()) {
+    static __device__ void load_tiles(const Updates &l, u32 base) {
+        for (TileIterator p(l); p.is_valid(); p.next()) {
             u32 i = p.i;
-            if (i >= STAGES) wait_stage(base + SENT, i - STAGES, STAGES);
-            ask_params(p, base);
-            if (i >= 2) wait_stage(base + USED, i - 2, 2);
-            ask_factor(p.here().x, p.row, p.restart, base + X + i % 2 * FACTOR, base + X_THERE + i % 2 * 8);
-            if (i >= 1) wait_stage(base + USED, i - 1, 2);
-            ask_factor(p.here().dy, p.column, p.restart, base + DY, base + DY_THERE);
+            if (i >= STAGES) wait_stage(base + STORED, i - STAGES, STAGES);
+            load_parameters(p, base);
+            if (i >= 2) wait_stage(base + CONSUMED, i - 2, 2);
+            load_factor(p.current().x, p.row, p.restart, base + X + i % 2 * FACTOR, base + X_LOADED + i % 2 * 8);
+            if (i >= 1) wait_stage(base + CONSUMED, i - 1, 2);
+            load_factor(p.current().dy, p.column, p.restart, base + DY, base + DY_LOADED);
         }
     }
 
-    static __device__ void send(const Updates &l, u32 base) {
-        for (Walk p(l); p.more(); p.next()) {
-            const Layer &layer = p.here();
+    static __device__ void store_tiles(const Updates &l, u32 base) {
+        for (TileIterator p(l); p.is_valid(); p.next()) {
+            const Layer &layer = p.current();
             u32 i = p.i, from = base + i % STAGES * STAGE;
-            wait_stage(base + DONE, i, STAGES);
-            send_tile(layer.w, from, p.column, p.row, p.restart);
-            send_tile(layer.w, from + HALF, p.column + 32, p.row, p.restart);
-            send_run(layer.m + p.moments(), from + MATRIX, p.n_bytes());
-            send_run(layer.v + p.moments(), from + 2 * MATRIX, p.n_bytes());
-            wait_until_read();
-            arrive(base + SENT + i % STAGES * 8);
+            wait_stage(base + UPDATED, i, STAGES);
+            store_tile(layer.w, from, p.column, p.row, p.restart);
+            store_tile(layer.w, from + HALF, p.column + 32, p.row, p.restart);
+            store_bulk(layer.m + p.moments(), from + MATRIX, p.n_bytes());
+            store_bulk(layer.v + p.moments(), from + 2 * MATRIX, p.n_bytes());
+            wait_stores_read();
+            arrive(base + STORED + i % STAGES * 8);
         }
     }
 
-    // Adds eight or sixteen k to a warp's 32 x 16 of the tile, by halves in either precision: TF32 would take no less.
-    // Which row, column and k of them a lane multiplies is free: its four rows, and its two columns, lie side by side,
-    // and its k are 2t and 2t + 1 of each eight, so that no banks meet.
+    // Adds eight or sixteen k to a warp's 32 x 16 of the tile, as bf16 pairs in either precision: TF32 would be no faster.
+    // The assignment of rows, columns and k to lanes is free: a lane's four rows, and its two columns, are adjacent, and
+    // its k are 2t and 2t + 1 of each eight, which avoids bank conflicts.
     template <int EIGHTS>
-    static __device__ __forceinline__ void use(const char *a, const char *b, u32 b_chunk, float (&sums)[2][2][4]) {
+    static __device__ __forceinline__ void accumulate(const char *a, const char *b, u32 b_chunk, float (&sums)[2][2][4]) {
         u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         Halves rows[EIGHTS][4], columns[EIGHTS][2];
 #pragma unroll
@@ -150,7 +150,7 @@ struct Update {
             rows[e][2] = Halves(r.z, s.z), rows[e][3] = Halves(r.w, s.w);
             columns[e][0] = Halves(c.x, d.x), columns[e][1] = Halves(c.y, d.y);
         }
-        // The smaller ones first.
+        // The smaller terms first.
 #pragma unroll
         for (int term = 0; term < 3; term++) {
 #pragma unroll
@@ -178,11 +178,11 @@ struct Update {
         return sum;
     }
 
-    // Adam's step of a warp's 32 x 16. A lane has the gradients of rows 4g.., columns 4t..: the second number of two
-    // columns' fragments is two on. Of the parameters a half of 32 columns is a line, as the engine swizzles it.
-    static __device__ __forceinline__ void step(const Walk &p, char *stage, u32 first_row, u32 first_column,
+    // Adam's step of a warp's 32 x 16. A lane has the gradients of rows 4g.. and columns 4t..: the second element of two
+    // columns' fragments is two columns further. A line of parameters is a half of 32 columns, swizzled by the engine.
+    static __device__ __forceinline__ void step(const TileIterator &p, char *stage, u32 first_row, u32 first_column,
                                                 const float (&sums)[2][2][4]) {
-        const Layer &layer = p.here();
+        const Layer &layer = p.current();
         u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = first_column + 4 * t;
         float step_size = p.l.clock->step_size[layer.group], inverse_root = p.l.clock->inverse_root;
         u32 height = p.height(), width = p.width();
@@ -192,7 +192,7 @@ struct Update {
             u32 row = first_row + 4 * g + r;
             if (row >= height) break;
             float *at = (float *)(stage + column / 32 * HALF + row * 128 + (column % 32 / 4 ^ row % 8) * 16);
-            float *moment = (float *)(stage + MATRIX) + place_in_tile(row, column, width);
+            float *moment = (float *)(stage + MATRIX) + index_in_tile(row, column, width);
             Pack<4> w, m, v;
             w.load(at), m.load(moment), v.load(moment + MATRIX / 4);
 #pragma unroll
@@ -204,34 +204,34 @@ struct Update {
         }
     }
 
-    static __device__ void work(const Updates &l, char *shared, u32 base) {
+    static __device__ void compute_tiles(const Updates &l, char *shared, u32 base) {
         u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        // The warp's place in the tile: its half of the rows and columns, and 16 columns of that.
+        // The warp's part of the tile: its half of the rows and of the columns, and 16 columns of that.
         u32 half_m = warp / 4, half_n = warp % 4 / 2, chunk = warp % 2 * 4;
         const char *dy = shared + DY, *b = dy + half_n * HALF_FACTOR;
-        for (Walk p(l); p.more(); p.next()) {
-            const Layer &layer = p.here();
+        for (TileIterator p(l); p.is_valid(); p.next()) {
+            const Layer &layer = p.current();
             u32 i = p.i;
-            wait_stage(base + DY_THERE, i, 1);
-            wait_stage(base + X_THERE, i, 2);
+            wait_stage(base + DY_LOADED, i, 1);
+            wait_stage(base + X_LOADED, i, 2);
             const char *a = shared + X + i % 2 * FACTOR + half_m * HALF_FACTOR;
             float sums[2][2][4] = {};
 #pragma unroll
             for (u32 k = 0; k < LAST_EIGHT; k += 16) {
                 if (k >= layer.inner) break;
-                use<2>(a + k * 128, b + k * 128, chunk, sums);
+                accumulate<2>(a + k * 128, b + k * 128, chunk, sums);
             }
-            if (layer.inner > LAST_EIGHT) use<1>(a + LAST_EIGHT * 128, b + LAST_EIGHT * 128, chunk, sums);
+            if (layer.inner > LAST_EIGHT) accumulate<1>(a + LAST_EIGHT * 128, b + LAST_EIGHT * 128, chunk, sums);
             bool sums_columns = p.row == 0 && threadIdx.x < TILE;
             float column_sum = sums_columns ? sum_column(dy, threadIdx.x) : 0.0f;
             __syncwarp();
-            if (lane == 0) arrive(base + USED + i % 2 * 8);
+            if (lane == 0) arrive(base + CONSUMED + i % 2 * 8);
 
-            wait_stage(base + THERE, i, STAGES);
+            wait_stage(base + LOADED, i, STAGES);
             step(p, shared + i % STAGES * STAGE, half_m * 32, half_n * 32 + chunk * 4, sums);
-            show_engine();
+            fence_async_proxy();
             __syncwarp();
-            if (lane == 0) arrive(base + DONE + i % STAGES * 8);
+            if (lane == 0) arrive(base + UPDATED + i % STAGES * 8);
             if (sums_columns && p.column + threadIdx.x < layer.columns) {
                 u64 at = p.restart * layer.stride + p.column + threadIdx.x;
                 adam_update(column_sum, l.clock->step_size[layer.group], l.clock->inverse_root, layer.epsilon, layer.beta1,
@@ -247,25 +247,25 @@ struct Update {
         char *shared = (char *)unaligned + (base - before);
         if (threadIdx.x == 0) {
             for (u32 s = 0; s < STAGES; s++) {
-                start_counter(base + THERE + s * 8, 1);
-                start_counter(base + DONE + s * 8, WARPS);
-                start_counter(base + SENT + s * 8, 1);
+                init_barrier(base + LOADED + s * 8, 1);
+                init_barrier(base + UPDATED + s * 8, WARPS);
+                init_barrier(base + STORED + s * 8, 1);
             }
             for (u32 s = 0; s < 2; s++) {
-                start_counter(base + X_THERE + s * 8, 1);
-                start_counter(base + USED + s * 8, WARPS);
+                init_barrier(base + X_LOADED + s * 8, 1);
+                init_barrier(base + CONSUMED + s * 8, WARPS);
             }
-            start_counter(base + DY_THERE, 1);
-            show_engine();
+            init_barrier(base + DY_LOADED, 1);
+            fence_async_proxy();
         }
-        meet();
+        sync_block();
         u32 warp = threadIdx.x / 32;
         if (warp == WARPS + 1) {
-            for (u32 i = threadIdx.x % 32; i < 3 * l.n_layers; i += 32) expect_map((&l.layers[i / 3].x)[i % 3]);
+            for (u32 i = threadIdx.x % 32; i < 3 * l.n_layers; i += 32) prefetch_map((&l.layers[i / 3].x)[i % 3]);
         }
-        if (warp < WARPS) work(l, shared, base);
-        else if (threadIdx.x == 32 * WARPS) bring(l, base);
-        else if (threadIdx.x == 32 * (WARPS + 1)) send(l, base);
+        if (warp < WARPS) compute_tiles(l, shared, base);
+        else if (threadIdx.x == 32 * WARPS) load_tiles(l, base);
+        else if (threadIdx.x == 32 * (WARPS + 1)) store_tiles(l, base);
 #endif
     }
 };

@@ -1,29 +1,29 @@
-//! Weight gradients of many restarts and small batches on Hopper, all layers at the end of a step
+//! Weight gradients of many restarts and small batches on Hopper, for all layers at the end of a step
 //! (`kernels/weights.cu`).
 //!
-//! Beside the chain of input gradients they would only take turns with it: with many restarts each kernel fills
-//! the device.
+//! On side streams they would only compete with the chain of input gradients: with many restarts each kernel occupies
+//! the whole device.
 
 use std::ops::Range;
 
 use super::super::driver::{Arg, Driver, Kernel, Launch, Map, MappedMatrix, StreamId};
 use super::{Cuda, Epilogue, Product, Result};
 
-/// The most rows of a batch, and the sides of a tile.
-const MOST_ROWS: u32 = 104;
+/// The maximum number of rows of a batch, and the side of a tile.
+const MAX_ROWS: u32 = 104;
 const TILE: u32 = 64;
-/// Tiles of parameters and moments in flight, and factors of products.
+/// Stages of parameters and moments in flight, and buffers for the factors of products.
 const STAGES: u32 = 3;
 const FACTORS: u32 = 3;
 pub(in super::super) const SHARED: u32 =
-    1024 + (STAGES * 3 * TILE + FACTORS * MOST_ROWS) * 4 * TILE + 8 * (3 * STAGES + 5);
+    1024 + (STAGES * 3 * TILE + FACTORS * MAX_ROWS) * 4 * TILE + 8 * (3 * STAGES + 5);
 const THREADS: u32 = 320;
-/// Restarts from which this wins: fewer leave room for the chain.
-const LEAST_RESTARTS: usize = 4;
-/// Layers of a launch: as many as fit into a kernel's arguments.
-const MOST_LAYERS: usize = 7;
+/// The number of restarts from which deferring is faster: fewer leave room for the chain.
+const MIN_RESTARTS: usize = 4;
+/// Layers per launch: as many as fit into a kernel's arguments.
+const MAX_LAYERS: usize = 7;
 
-/// Weight updates that a step being recorded leaves for its end.
+/// Weight updates that are deferred to the end of a recorded step.
 #[derive(Default)]
 pub(in super::super) struct DeferredUpdates {
     products: Vec<Product>,
@@ -31,22 +31,22 @@ pub(in super::super) struct DeferredUpdates {
 }
 
 impl DeferredUpdates {
-    /// Whether there are some of another number of restarts.
-    fn is_of_others(&self, restarts: usize) -> bool {
+    /// Whether there are updates for a different number of restarts.
+    fn has_other_restarts(&self, restarts: usize) -> bool {
         !self.products.is_empty() && self.restarts != restarts
     }
 
-    /// Addresses of the weights that they change.
+    /// The addresses of the weights that they write.
     pub(in super::super) fn writes(&self) -> impl Iterator<Item = Range<u64>> {
         self.products.iter().map(Product::writes)
     }
 }
 
-/// What `kernels/weights.cu` calls by the same name.
+/// The struct of the same name in `kernels/weights.cu`.
 #[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct Layer {
-    /// The factors and the parameters.
+    /// Tensor maps of both factors and of the parameters.
     maps: [Map; 3],
     moments: [u64; 2],
     bias: [u64; 3],
@@ -62,10 +62,10 @@ struct Layer {
     beta1: f32,
 }
 
-/// What `kernels/weights.cu` calls by the same name.
+/// The struct of the same name in `kernels/weights.cu`.
 #[repr(C)]
 struct Updates {
-    layers: [Layer; MOST_LAYERS],
+    layers: [Layer; MAX_LAYERS],
     n_layers: u32,
     n_tiles: u32,
     clock: u64,
@@ -82,7 +82,7 @@ impl Layer {
                 at,
                 size: [n_columns, inner, restarts],
                 strides,
-                tile_rows: MOST_ROWS,
+                tile_rows: MAX_ROWS,
             })
         };
         let strides = [p.c_ld as usize, p.c_stride as usize];
@@ -114,14 +114,14 @@ impl Layer {
 impl Updates {
     fn new(products: &[Product], restarts: usize) -> Result<Self> {
         let mut n_tiles = 0;
-        let mut layers = Vec::with_capacity(MOST_LAYERS);
+        let mut layers = Vec::with_capacity(MAX_LAYERS);
         for p in products {
             let layer = Layer::new(p, restarts, n_tiles)?;
             n_tiles += layer.row_tiles * layer.column_tiles * restarts as u32;
             layers.push(layer);
         }
         let n_layers = layers.len() as u32;
-        // The kernel does not look at what fills the rest.
+        // The kernel ignores the entries beyond `n_layers`.
         let layers = std::array::from_fn(|i| layers[i.min(layers.len() - 1)]);
         Ok(Self { layers, n_layers, n_tiles, clock: products[0].clock })
     }
@@ -130,15 +130,15 @@ impl Updates {
 impl Cuda {
     /// Defers a weight update to the end of the step, if one is being recorded and the update is suitable.
     pub(super) fn defer(&self, p: &mut Product, restarts: usize) -> Result<bool> {
-        p.note_width();
+        p.set_c_wide();
         let wide = p.a_wide & p.b_wide & p.c_wide == 1;
-        let fits = p.epilogue == Epilogue::Adam && p.inner <= MOST_ROWS && wide && self.driver.is_hopper();
-        if !fits || restarts < LEAST_RESTARTS || self.state().is_none() {
+        let fits = p.epilogue == Epilogue::Adam && p.inner <= MAX_ROWS && wide && self.driver.is_hopper();
+        if !fits || restarts < MIN_RESTARTS || self.state().is_none() {
             return Ok(false);
         }
-        let of_others =
-            self.state().as_ref().is_some_and(|recorded| recorded.deferred.is_of_others(restarts));
-        if of_others {
+        let has_others =
+            self.state().as_ref().is_some_and(|recorded| recorded.deferred.has_other_restarts(restarts));
+        if has_others {
             self.sync_all_pending()?;
         }
         self.sync_pending(&p.writes())?;
@@ -149,22 +149,20 @@ impl Cuda {
         Ok(true)
     }
 
-    /// Launches what was deferred.
+    /// Launches the deferred updates.
     pub(in super::super) fn launch_deferred(&self) -> Result<()> {
         let Some(mut deferred) = self.state().as_mut().map(|recorded| std::mem::take(&mut recorded.deferred))
         else {
             return Ok(());
         };
-        // Weights that were read last are still in the cache; those of the last layer will be needed first.
+        // The weights that were read last are still in the cache; those of the last layer are needed first.
         if let Some((_, others)) = deferred.products.split_last_mut() {
             others.reverse();
         }
-        // On two streams in turn: where one launch's last blocks leave room, the next one's begin.
-        let second = deferred
-            .products
-            .get(MOST_LAYERS)
-            .map_or(Ok(StreamId::Main), |p| self.fork_update(p.writes()))?;
-        for (i, products) in deferred.products.chunks(MOST_LAYERS).enumerate() {
+        // Alternates between two streams: a launch can start while the last blocks of the one before still run.
+        let second =
+            deferred.products.get(MAX_LAYERS).map_or(Ok(StreamId::Main), |p| self.fork_update(p.writes()))?;
+        for (i, products) in deferred.products.chunks(MAX_LAYERS).enumerate() {
             let layers = Updates::new(products, deferred.restarts)?;
             let launch = Launch {
                 kernel: Kernel::UpdateWeights,

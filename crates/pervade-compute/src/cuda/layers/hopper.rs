@@ -3,34 +3,34 @@
 use super::super::driver::{Arg, Driver, Kernel, Launch, MappedMatrix};
 use super::{Cuda, Product, Result};
 
-/// The tile of a cluster, its threads per block and its shared memory in bytes.
+/// The tile of a cluster, threads per block and shared memory in bytes.
 const ROWS: u32 = 104;
 const COLUMNS: u32 = 192;
 const THREADS: u32 = 512;
 pub(in super::super) const SHARED: u32 = 1024 + 4 * (ROWS + COLUMNS) * 128 + 12 * 8;
 
-/// k that one step multiplies, and the most steps that a block adds up: the tensor cores drop bits at each
+/// The k of one step, and the maximum number of steps that a block adds up: the tensor cores drop bits at each
 /// addition.
 const STEP: u32 = 32;
-const MOST_STEPS: u32 = 32;
-/// The most blocks that share k, and where that is only to give every multiprocessor something to do.
-const MOST_BLOCKS: u32 = 8;
+const MAX_K_STEPS: u32 = 32;
+/// The maximum number of blocks that split k, and the maximum if only to occupy all multiprocessors.
+const MAX_BLOCKS: u32 = 8;
 const FILLING_BLOCKS: u32 = 4;
 
 impl Cuda {
-    /// Blocks of a cluster, if the product has enough tiles for these kernels to win.
+    /// The number of blocks per cluster, if the product has enough tiles for these kernels to be faster.
     pub(super) fn cluster_for(&self, p: &Product, restarts: u32) -> Option<u32> {
         let n_tiles = p.columns.div_ceil(COLUMNS) * p.rows.div_ceil(ROWS) * restarts;
         let n_processors = self.driver.n_processors();
         let n_steps = p.inner.div_ceil(STEP);
-        let needed = n_steps.div_ceil(MOST_STEPS);
+        let needed = n_steps.div_ceil(MAX_K_STEPS);
         let wide = p.a_wide & p.b_wide & p.c_wide == 1;
         let worth = 11 * n_tiles >= n_processors && 2 * p.columns >= COLUMNS;
-        (self.driver.is_hopper() && wide && worth && needed <= MOST_BLOCKS)
+        (self.driver.is_hopper() && wide && worth && needed <= MAX_BLOCKS)
             .then(|| needed.max((n_processors / n_tiles).clamp(1, FILLING_BLOCKS)).min(n_steps))
     }
 
-    /// The product, with B stored [N, K] if `transposed`; `n_blocks` of a cluster share k.
+    /// The product, with B stored [N, K] if `transposed`; the `n_blocks` blocks of a cluster split k.
     pub(super) fn product_on_hopper(
         &self,
         p: &Product,

@@ -7,19 +7,19 @@ use crate::data::bytes::Source;
 use crate::data::svmlight;
 use crate::{Error, Result};
 
-/// The two ways in which the documents are distributed.
+/// The two forms in which the documents are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Stems in scrambled order, each as often as it occurs.
+    /// Stems in scrambled order, repeated as often as they occur.
     Tokens,
-    /// Numbers of terms and their weights (log tf-idf, cosine).
+    /// Term ids and their weights (log tf-idf, cosine).
     Vectors,
 }
 
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Tokens, Kind::Vectors];
 
-    /// How the names of the files begin.
+    /// How the file names start.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Kind::Tokens => "lyrl2004_tokens_",
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// The order of the columns: words as text, numbers by their value.
+    /// The order of the columns: words as text, term ids by value.
     pub(super) fn compare(self, a: &str, b: &str) -> Ordering {
         match self {
             Kind::Tokens => a.cmp(b),
@@ -36,30 +36,30 @@ impl Kind {
     }
 }
 
-/// What is done with the documents of a file.
+/// A callback for the documents of a file.
 pub(super) trait Visitor {
-    /// A document begins; whether its terms are wanted.
+    /// A document begins; returns whether its terms are wanted.
     fn begin(&mut self, id: u32) -> bool;
-    /// A term of it, as often as it comes.
+    /// One occurrence of a term in it.
     fn term(&mut self, term: &str, weight: f32);
-    /// A document that was wanted ends.
+    /// A wanted document ends.
     fn end(&mut self);
 }
 
-/// Goes through a file, which may be packed by gzip.
-pub(super) fn visit(kind: Kind, bytes: &[u8], place: &str, visitor: &mut impl Visitor) -> Result<()> {
-    let source = Source::of_bytes(bytes, place);
+/// Walks through a file, possibly compressed by gzip.
+pub(super) fn visit(kind: Kind, bytes: &[u8], location: &str, visitor: &mut impl Visitor) -> Result<()> {
+    let source = Source::of_bytes(bytes, location);
     match kind {
-        Kind::Tokens => visit_tokens(source, place, visitor),
-        Kind::Vectors => visit_vectors(source, place, visitor),
+        Kind::Tokens => visit_tokens(source, location, visitor),
+        Kind::Vectors => visit_vectors(source, location, visitor),
     }
 }
 
-/// Where in a file of tokens a line stands.
+/// The state of the parser in a token file.
 #[derive(Clone, Copy)]
 enum State {
     Start,
-    /// Behind `.I`, before `.W`.
+    /// After `.I`, before `.W`.
     Head {
         id: u32,
         is_wanted: bool,
@@ -69,10 +69,10 @@ enum State {
     },
 }
 
-fn visit_tokens(source: Source, place: &str, visitor: &mut impl Visitor) -> Result<()> {
+fn visit_tokens(source: Source, location: &str, visitor: &mut impl Visitor) -> Result<()> {
     let mut state = State::Start;
     source.each_line(|number, line| {
-        let broken = |what: &str| Error::data(place, format!("line {number}: {what}")).with_hint(DAMAGED);
+        let broken = |what: &str| Error::data(location, format!("line {number}: {what}")).with_hint(DAMAGED);
         if let Some(rest) = line.strip_prefix(b".I") {
             if let State::Head { id, .. } = state {
                 return Err(broken(&format!("document {id} has no `.W`")));
@@ -106,9 +106,8 @@ fn visit_tokens(source: Source, place: &str, visitor: &mut impl Visitor) -> Resu
         }
     })?;
     if let State::Head { id, .. } = state {
-        return Err(
-            Error::data(place, format!("the file ends before the `.W` of document {id}")).with_hint(DAMAGED)
-        );
+        return Err(Error::data(location, format!("the file ends before the `.W` of document {id}"))
+            .with_hint(DAMAGED));
     }
     end_of(state, visitor);
     Ok(())
@@ -122,8 +121,8 @@ fn end_of(state: State, visitor: &mut impl Visitor) {
     }
 }
 
-/// The words of a line as scikit-learn's `CountVectorizer` finds them: in small letters, runs of at
-/// least two letters, digits or underscores.
+/// The words of a line as scikit-learn's `CountVectorizer` finds them: in lower case, runs of at least two letters,
+/// digits or underscores.
 fn words(line: &str, mut each: impl FnMut(&str)) {
     let is_small = line.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase());
     let line = if is_small { Cow::Borrowed(line) } else { Cow::Owned(line.to_lowercase()) };
@@ -132,14 +131,15 @@ fn words(line: &str, mut each: impl FnMut(&str)) {
         .for_each(&mut each);
 }
 
-fn visit_vectors(source: Source, place: &str, visitor: &mut impl Visitor) -> Result<()> {
+fn visit_vectors(source: Source, location: &str, visitor: &mut impl Visitor) -> Result<()> {
     source.each_line(|number, line| {
-        let broken = |what: String| Error::data(place, format!("line {number}: {what}")).with_hint(DAMAGED);
+        let broken =
+            |what: String| Error::data(location, format!("line {number}: {what}")).with_hint(DAMAGED);
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let Some(id) = words.next() else { return Ok(()) };
         let id = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| {
-            broken(format!("`{}` does not begin with the number of a document", brief(line)))
+            broken(format!("`{}` does not start with the number of a document", brief(line)))
         })?;
         if !visitor.begin(id) {
             return Ok(());

@@ -1,24 +1,24 @@
-//! From counts to weights, as DEC's and VaDE's code has it: scikit-learn's
+//! From counts to weights, as in the code of DEC and VaDE: scikit-learn's
 //! `TfidfTransformer(norm='l2', sublinear_tf=True)`, times `sqrt(D)`.
 //!
 //! ```text
 //! tf_ij = 1 + ln n_ij        idf_j = ln((1 + N) / (1 + N_j)) + 1
 //! x_ij  = sqrt(D) tf_ij idf_j / sqrt(sum_j (tf_ij idf_j)^2)
 //! ```
-//! with n_ij the times that term j is in document i, N documents, and N_j documents that have term j.
+//! with n_ij the count of term j in document i, N documents, and N_j documents that contain term j.
 //!
-//! DEC's code then shuffles the rows and VaDE's brings them to length 200; the first is no part of
-//! reading, and the second is a matter of [`PrepareKind`](crate::data::PrepareKind).
+//! DEC's code then shuffles the rows and VaDE's scales them to length 200; the former is not part of reading, the
+//! latter is left to [`PrepareKind`](crate::data::PrepareKind).
 
 use super::entries::Kind;
-use crate::data::sparse::Parts;
+use crate::data::sparse::SparseParts;
 
-/// Turns the values of the rows, counts or weights by `kind`, into weights whose rows have length
-/// `sqrt(D)`; rows without a term stay empty.
-pub(super) fn weigh(parts: &mut Parts, n_columns: usize, kind: Kind) {
+/// Turns the values of the rows, counts or weights according to `kind`, into weights such that rows have length
+/// `sqrt(D)`; rows without terms stay empty.
+pub(super) fn weigh(parts: &mut SparseParts, n_columns: usize, kind: Kind) {
     let idf = match kind {
         Kind::Tokens => inverse_document_frequencies(parts, n_columns),
-        // The vectors came weighted.
+        // Vectors are weighted already.
         Kind::Vectors => Vec::new(),
     };
     let row_length = (n_columns as f64).sqrt();
@@ -36,7 +36,7 @@ pub(super) fn weigh(parts: &mut Parts, n_columns: usize, kind: Kind) {
     }
 }
 
-fn inverse_document_frequencies(parts: &Parts, n_columns: usize) -> Vec<f64> {
+fn inverse_document_frequencies(parts: &SparseParts, n_columns: usize) -> Vec<f64> {
     let n_rows = (parts.starts.len() - 1) as f64;
     let mut n_with = vec![0u32; n_columns];
     parts.indices.iter().for_each(|&column| n_with[column as usize] += 1);

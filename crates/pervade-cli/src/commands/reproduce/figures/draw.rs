@@ -1,4 +1,4 @@
-//! From records to pages; nothing is trained or read here.
+//! Draws pages from records, without training or reading data.
 
 use pervade_plots::{
     BLACK, Classes, Curves, GREY, ImagePanel, Level, Line, OKABE_ITO, Page, ScatterPanel, Shape,
@@ -14,7 +14,7 @@ pub(super) type MethodLevel = (String, f64);
 
 const VADE_COLOUR: [u8; 3] = OKABE_ITO[0];
 const PAPER_COLOUR: [u8; 3] = OKABE_ITO[3];
-/// Right, and wrong.
+/// Colours of right and wrong.
 const RIGHT: ([u8; 3], Shape) = (OKABE_ITO[4], Shape::Circle);
 const WRONG: ([u8; 3], Shape) = (OKABE_ITO[3], Shape::Cross);
 
@@ -55,7 +55,7 @@ pub(super) fn accuracy(record: &FigureRecord<Accuracy>, rivals: &[MethodLevel], 
         let label = Some(format!("VaDE, median: {:.1}", 100.0 * last(&median)));
         lines.push(Line { points: curve(&median), colour: BLACK, width: 2.4, opacity: 1.0, label });
     }
-    // Their names stand at their ends: colour is left for what is trained here.
+    // Their names are at the ends of the lines: colour is reserved for what is trained here.
     let level = |(name, mean): &MethodLevel| Level {
         value: 100.0 * mean,
         label: format!("{name} {:.1}", 100.0 * mean),
@@ -150,7 +150,7 @@ pub(super) fn pictures(record: &FigureRecord<Pictures>, title: &str) -> Page {
         .map(|panel| ImagePanel {
             title: panel.title.clone(),
             names: panel.names.clone(),
-            lines: panel.lines.iter().map(decoded).collect(),
+            rows: panel.lines.iter().map(decoded).collect(),
         })
         .collect();
     let title = format!("{title} {}", record.title);
@@ -158,8 +158,7 @@ pub(super) fn pictures(record: &FigureRecord<Pictures>, title: &str) -> Page {
     if pictures.panels.iter().any(|panel| !panel.names.is_empty()) {
         notes.insert(
             0,
-            "Before each line: the label that most rows of the cluster have; ? where it has none."
-                .to_string(),
+            "Before each line: the most frequent label of the cluster; ? if it has none.".to_string(),
         );
     }
     image_panels(&title, &panels, pictures.width, 2, &notes)

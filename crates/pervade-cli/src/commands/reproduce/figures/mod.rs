@@ -1,4 +1,5 @@
-//! The paper's figures: what must be trained is trained once, its numbers are kept, and the drawing is made from them.
+//! The paper's figures: models are trained once, their numbers are recorded, and the drawings are made from the
+//! records.
 
 mod draw;
 mod panels;
@@ -16,13 +17,13 @@ use serde_json::Value;
 use self::record::FigureRecord;
 pub(super) use self::studio::Studio;
 use super::record::Record;
-use super::rows::{Rows, Which};
+use super::rows::{RowsFile, TableId};
 
-/// Pixels of a PNG for each of the page: sharp in print.
+/// Pixels of the PNG per unit of the page: sharp in print.
 const PIXELS: f64 = 2.0;
-/// VaDE as the paper has it: for how training goes.
+/// VaDE with the settings of the paper, for the course of training.
 const PAPER: &str = "vade-paper";
-/// VaDE as it is used: for what comes of it.
+/// VaDE with the default recipe, for its results.
 const VADE: &str = "vade";
 
 /// A figure of the paper.
@@ -30,9 +31,9 @@ const VADE: &str = "vade";
 pub(super) enum Figure {
     /// Accuracy over the epochs, with the rivals' levels.
     Accuracy,
-    /// Latents at some epochs.
+    /// Latents at several epochs.
     Latents,
-    /// Generated pictures of four methods.
+    /// Generated images of four methods.
     Samples,
     /// Representations of three methods.
     Embeddings,
@@ -41,7 +42,7 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    /// The row of table 2 whose settings the figure goes by.
+    /// The row of table 2 whose settings the figure uses.
     fn method(self) -> &'static str {
         match self {
             Figure::Accuracy | Figure::Latents => PAPER,
@@ -60,8 +61,8 @@ impl Figure {
     }
 }
 
-/// Draws a figure from its record; none where there is no record.
-pub(super) fn draw(figure: Figure, rows: &Rows, out: &Path) -> Result<Option<[PathBuf; 2]>> {
+/// Draws a figure from its record; `None` without a record.
+pub(super) fn draw(figure: Figure, rows: &RowsFile, out: &Path) -> Result<Option<[PathBuf; 2]>> {
     let page = match figure {
         Figure::Accuracy => FigureRecord::load(out, figure)?.map(|record| {
             let (levels, paper) = levels(rows, &record.data, out)?;
@@ -70,7 +71,7 @@ pub(super) fn draw(figure: Figure, rows: &Rows, out: &Path) -> Result<Option<[Pa
         Figure::Latents => FigureRecord::load(out, figure)?.map(|record| Ok(draw::latents(&record))),
         Figure::Embeddings => FigureRecord::load(out, figure)?.map(|record| Ok(draw::embeddings(&record))),
         Figure::Samples => FigureRecord::load(out, figure)?
-            .map(|record| Ok(draw::pictures(&record, "New pictures, a line a cluster:"))),
+            .map(|record| Ok(draw::pictures(&record, "New pictures, one line per cluster:"))),
         Figure::Clusters => FigureRecord::load(out, figure)?
             .map(|record| Ok(draw::pictures(&record, "VaDE with other numbers of clusters:"))),
     };
@@ -85,13 +86,13 @@ pub(super) fn draw(figure: Figure, rows: &Rows, out: &Path) -> Result<Option<[Pa
     Ok(Some(paths))
 }
 
-/// Whether the numbers of a figure, or some of them, are there.
+/// Whether the figure has a record, even if incomplete.
 pub(super) fn is_begun(figure: Figure, out: &Path) -> bool {
-    record::place(out, figure).exists()
+    record::path_of(out, figure).exists()
 }
 
-/// Mean accuracies of all others in table 2's records, and the paper's value for VaDE.
-fn levels(rows: &Rows, data: &str, out: &Path) -> Result<(Vec<draw::MethodLevel>, Option<f64>)> {
+/// Mean accuracies of all other methods in table 2's records, and the paper's value for VaDE.
+fn levels(rows: &RowsFile, data: &str, out: &Path) -> Result<(Vec<draw::MethodLevel>, Option<f64>)> {
     let mut levels = Vec::new();
     let mut paper = None;
     for row in rows.rows.iter().filter(|row| row.data == data) {
@@ -99,13 +100,13 @@ fn levels(rows: &Rows, data: &str, out: &Path) -> Result<(Vec<draw::MethodLevel>
             paper = row.paper.get("accuracy").copied();
             continue;
         }
-        let record = Record::load(&Record::place(out, Which::Table2, row))?;
-        levels.extend(record.and_then(|record| Some((row.method.clone(), record.spread("accuracy")?.mean))));
+        let record = Record::load(&Record::path(out, TableId::Table2, row))?;
+        levels.extend(record.and_then(|record| Some((row.method.clone(), record.summary("accuracy")?.mean))));
     }
     Ok((levels, paper))
 }
 
-/// As plain data, for `--json`.
+/// As plain data for `--json`.
 pub(super) fn made(figure: Figure, files: &[PathBuf; 2]) -> Value {
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     serde_json::json!({"made": format!("figure-{}", figure.name()), "files": files})

@@ -1,4 +1,4 @@
-//! The panels of figures: a method's new pictures, and its representation in a plane.
+//! The panels of figures: a method's generated images, and its representation in a plane.
 
 use pervade::data::ImageShape;
 use pervade::metrics::Contingency;
@@ -9,11 +9,11 @@ use pervade_rivals::RivalDevice;
 use super::record::{PointPanel, hex, rounded};
 use super::studio::Studio;
 use crate::commands::reproduce::rows::Row;
-use crate::commands::reproduce::runs::How;
+use crate::commands::reproduce::runs::Runner;
 use crate::methods;
 use crate::report::LabelScores;
 
-/// Pictures of a cluster.
+/// Images per cluster.
 const PICTURES: usize = 10;
 
 impl<D: RivalDevice> Studio<'_, D> {
@@ -24,7 +24,7 @@ impl<D: RivalDevice> Studio<'_, D> {
         })
     }
 
-    /// A rival fitted to the rows with seed 0; a note instead where there is none, or where it fails.
+    /// A rival fitted to the rows with seed 0; `None` and a note if it does not exist or fails.
     pub(super) fn rival(
         &self,
         name: &str,
@@ -41,12 +41,12 @@ impl<D: RivalDevice> Studio<'_, D> {
             seeds: 1,
             ..Row::default()
         });
-        let fitted = How::<D>::of(&row, self.set.clusters, &self.quick.settings()).and_then(|how| {
+        let fitted = Runner::<D>::of(&row, self.set.clusters, &self.quick.settings()).and_then(|how| {
             self.console.say(&format!("{name} on {}", self.set.name));
             let mut observer = methods::observer(name, None, self.console);
             match how {
-                How::Rival(method) => method.cluster(&self.data, self.device, 0, observer.as_mut()),
-                How::Vade(_) => Err(Error::data("rows", format!("`{name}` is not a rival"))),
+                Runner::Rival(method) => method.cluster(&self.data, self.device, 0, observer.as_mut()),
+                Runner::Vade(_) => Err(Error::data("rows", format!("`{name}` is not a rival"))),
             }
         });
         match fitted {
@@ -60,7 +60,7 @@ impl<D: RivalDevice> Studio<'_, D> {
         }
     }
 
-    /// A line of new pictures for each cluster, in the order of the labels that most of its rows have.
+    /// One line of generated images per cluster, sorted by the most frequent label of the cluster.
     pub(super) fn picture_lines(
         &self,
         found: &dyn Clustering<D>,
@@ -70,10 +70,10 @@ impl<D: RivalDevice> Studio<'_, D> {
         let generate = |cluster: usize, count: usize| {
             found
                 .generate(self.device, cluster, count, 0)?
-                .ok_or_else(|| Error::data("method", "it makes no new rows"))
+                .ok_or_else(|| Error::data("method", "it cannot generate rows"))
         };
         let (low, high) = self.data.range();
-        // Dark on light, as ink is.
+        // Dark on light, like ink.
         let ink =
             |x: &f32| (255.0 * (1.0 - (f64::from(*x) - low) / (high - low)).clamp(0.0, 1.0)).round() as u8;
         let texts = |rows: &[f32]| -> Vec<String> {
@@ -88,7 +88,7 @@ impl<D: RivalDevice> Studio<'_, D> {
         Ok((names, lines.collect::<Result<_>>()?))
     }
 
-    /// Clusters by the label that most of their rows have, and those labels; clusters without rows last.
+    /// Clusters sorted by their most frequent label, and those labels; empty clusters last.
     fn order(&self, clusters: &[u32], k: usize) -> Result<(Vec<usize>, Vec<String>)> {
         let table = Contingency::new(clusters, self.labels.ids())?;
         let width = table.second_values.len();
@@ -96,8 +96,8 @@ impl<D: RivalDevice> Studio<'_, D> {
             let line = table.first_values.iter().position(|&value| value as usize == cluster)?;
             let counts = &table.counts[line * width..(line + 1) * width];
             (0..width)
-                .max_by_key(|&place| (counts[place], width - place))
-                .map(|place| table.second_values[place] as usize)
+                .max_by_key(|&index| (counts[index], width - index))
+                .map(|index| table.second_values[index] as usize)
         };
         let mut order: Vec<usize> = (0..k).collect();
         order.sort_by_key(|&cluster| label(cluster).unwrap_or(usize::MAX));
@@ -124,7 +124,7 @@ impl<D: RivalDevice> Studio<'_, D> {
         let matched = table.matching();
         let right = |&row: &usize| {
             let line = table.first_values.iter().position(|&value| value == clusters[row]);
-            let label = line.and_then(|line| matched[line]).map(|place| table.second_values[place]);
+            let label = line.and_then(|line| matched[line]).map(|index| table.second_values[index]);
             label == Some(self.labels.ids()[row])
         };
         self.console.say(&format!("t-SNE of {title}'s representation"));

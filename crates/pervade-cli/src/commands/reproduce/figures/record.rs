@@ -1,4 +1,4 @@
-//! What figures are drawn from: numbers, small enough to keep beside the tables' records.
+//! The data that figures are drawn from, small enough to keep with the tables' records.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::Figure;
 use crate::outputs;
 
-/// A figure's record: how its numbers came about, and the numbers.
+/// A figure's record: the settings of its runs, and the data to draw.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FigureRecord<B> {
     pub(super) figure: String,
     pub(super) data: String,
-    /// The data set's name in titles.
+    /// The name of the data set in titles.
     pub(super) title: String,
     pub(super) rows: usize,
     pub(super) data_checksum: String,
@@ -30,21 +30,21 @@ pub(super) struct FigureRecord<B> {
     pub(super) numbers: B,
 }
 
-/// Accuracy after each epoch of joint training, the start first.
+/// Accuracy after each epoch of joint training, the mixture start first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accuracy {
-    /// One list a restart.
+    /// One list per restart.
     pub(super) restarts: Vec<Vec<f64>>,
-    /// The restart that its own objective, without labels, would keep.
+    /// The restart that would be kept without labels.
     pub(super) chosen: usize,
 }
 
-/// Points in a plane, by label and by whether their cluster is matched to it.
+/// Points in a plane, with their label and whether their cluster is matched to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Points {
-    /// The label of each point, as a place in `names`.
+    /// The label of each point, as an index into `names`.
     pub(super) labels: Vec<u32>,
     pub(super) names: Vec<String>,
     pub(super) panels: Vec<PointPanel>,
@@ -57,15 +57,15 @@ pub(super) struct Points {
 #[serde(deny_unknown_fields)]
 pub(super) struct PointPanel {
     pub(super) name: String,
-    /// Of all rows, not only of the points.
+    /// Accuracy on all rows, not only the points.
     pub(super) accuracy: f64,
     pub(super) points: Vec<[f64; 2]>,
-    /// Whether the point's cluster is matched to its label; empty where that is not drawn.
+    /// Whether the point's cluster is matched to its label; empty if that is not drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) right: Vec<bool>,
 }
 
-/// Generated pictures, a line a cluster.
+/// Generated images, one line per cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pictures {
@@ -81,16 +81,16 @@ pub(super) struct Pictures {
 pub(super) struct PicturePanel {
     pub(super) name: String,
     pub(super) title: String,
-    /// What stands before each line.
+    /// The label before each line.
     pub(super) names: Vec<String>,
-    /// Pictures, line by line: two hexadecimal digits a pixel.
+    /// Images, line by line: two hexadecimal digits per pixel.
     pub(super) lines: Vec<Vec<String>>,
 }
 
 impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
-    /// The record of a figure below `out`, if there is one.
+    /// Loads the record of a figure below `out`, if it exists.
     pub(super) fn load(out: &Path, figure: Figure) -> Result<Option<Self>> {
-        let path = place(out, figure);
+        let path = path_of(out, figure);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -102,9 +102,9 @@ impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
         })
     }
 
-    /// Writes it, whole or not at all; on few lines, because most of it is numbers.
+    /// Writes the record atomically; on few lines, because most of it is numbers.
     pub(super) fn save(&self, out: &Path, figure: Figure) -> Result<()> {
-        let path = place(out, figure);
+        let path = path_of(out, figure);
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         let text =
@@ -112,28 +112,28 @@ impl<B: Serialize + DeserializeOwned> FigureRecord<B> {
         outputs::text(&path, &(text + "\n"))
     }
 
-    /// An error unless `earlier` was made from the same data in the same way.
+    /// Returns an error unless `earlier` was made from the same data with the same settings.
     pub(super) fn check_same(&self, earlier: &Self, out: &Path, figure: Figure) -> Result<()> {
         if (&earlier.settings, &earlier.data_checksum) == (&self.settings, &self.data_checksum) {
             return Ok(());
         }
         let problem = "this was made with other settings or data";
-        Err(Error::data(place(out, figure).display(), problem)
+        Err(Error::data(path_of(out, figure).display(), problem)
             .with_hint("give another `--out`, or `--again` to replace the record"))
     }
 }
 
-pub(super) fn place(out: &Path, figure: Figure) -> PathBuf {
+pub(super) fn path_of(out: &Path, figure: Figure) -> PathBuf {
     out.join("records/figures").join(format!("{}.json", figure.name()))
 }
 
-/// A picture's pixels as text.
+/// The pixels of an image as text.
 pub(super) fn hex(pixels: &[u8]) -> String {
     let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or('0');
     pixels.iter().flat_map(|&pixel| [digit(pixel >> 4), digit(pixel & 15)]).collect()
 }
 
-/// And back; what is no number is black.
+/// The pixels from text; invalid digits are black.
 pub(super) fn from_hex(text: &str) -> Vec<u8> {
     let pair =
         |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());

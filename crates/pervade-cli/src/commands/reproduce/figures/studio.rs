@@ -1,4 +1,4 @@
-//! Where figures are made: each trains what its record lacks, and VaDE is trained once for all of them.
+//! Makes figures: each trains what its record lacks, and VaDE is trained once for all of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,24 +14,24 @@ use serde::de::DeserializeOwned;
 use super::record::{Accuracy, FigureRecord, PicturePanel, Pictures, PointPanel, Points, rounded};
 use super::vade::VadeFit;
 use super::{Figure, PAPER, VADE};
-use crate::commands::reproduce::rows::{DataSet, Row, Rows};
-use crate::commands::reproduce::runs::How;
+use crate::commands::reproduce::rows::{DataSet, Row, RowsFile};
+use crate::commands::reproduce::runs::Runner;
 use crate::commands::reproduce::{Quick, labels_of};
 use crate::console::Console;
 
-/// Rows that t-SNE places; the paper has as many.
+/// Rows in the t-SNE plot, as in the paper.
 const POINTS: usize = 2_000;
-/// Methods whose pictures are shown, with VaDE last.
+/// Methods whose generated images are shown, with VaDE last.
 const GENERATORS: [(&str, &str); 3] = [("gmm", "GMM"), ("vae", "VAE"), ("infogan", "InfoGAN")];
 /// Methods whose representations are shown, with VaDE last.
 const EMBEDDERS: [(&str, &str); 2] = [("vae+gmm", "VAE+GMM"), ("dec", "DEC")];
-/// Numbers of clusters that are not that of the classes.
+/// Numbers of clusters that differ from the number of classes.
 const OTHER_CLUSTERS: [usize; 2] = [7, 14];
 
-/// What figures are made with.
+/// Everything needed to make figures.
 pub(in crate::commands::reproduce) struct Studio<'s, D: RivalDevice> {
     pub(super) set: &'s DataSet,
-    pub(super) rows: &'s Rows,
+    pub(super) rows: &'s RowsFile,
     pub(super) data: Dataset<'s>,
     pub(super) labels: Labels,
     pub(super) quick: &'s Quick,
@@ -41,15 +41,15 @@ pub(in crate::commands::reproduce) struct Studio<'s, D: RivalDevice> {
     pub(super) device: &'s D,
     pub(super) device_name: String,
     pub(super) console: &'s Console,
-    /// Trained for one figure and used for the others, by the method's name.
+    /// Models trained for one figure and used by the others, by method name.
     fits: BTreeMap<&'static str, VadeFit>,
 }
 
 impl<'s, D: RivalDevice> Studio<'s, D> {
-    /// A studio for a data set; `take` leaves its first rows only.
+    /// Creates a studio for a data set; `take` keeps only its first rows.
     pub(in crate::commands::reproduce) fn new(
         set: &'s DataSet,
-        rows: &'s Rows,
+        rows: &'s RowsFile,
         table: &'s Table,
         quick: &'s Quick,
         (seeds, again, out): (Option<usize>, bool, &'s Path),
@@ -75,7 +75,7 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
         })
     }
 
-    /// Makes what the figure's record does not have yet.
+    /// Makes what the figure's record lacks.
     pub(in crate::commands::reproduce) fn make(&mut self, figure: Figure) -> Result<()> {
         match figure {
             Figure::Accuracy => self.accuracy(),
@@ -86,14 +86,14 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
         }
     }
 
-    /// An empty record for the figure, or the one that is there.
+    /// The figure's record, or an empty one.
     fn begin<B>(&self, figure: Figure) -> Result<FigureRecord<B>>
     where
         B: Default + Serialize + DeserializeOwned,
     {
         let row = self.row(figure.method())?;
         let overrides = self.quick.settings();
-        let how = How::<D>::of(row, self.set.clusters, &overrides)?;
+        let how = Runner::<D>::of(row, self.set.clusters, &overrides)?;
         let mut settings = how.settings(row, self.set.clusters, &overrides);
         settings.insert("restarts".to_string(), self.seeds.unwrap_or(row.seeds).into());
         let fresh = FigureRecord {
@@ -117,7 +117,7 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
         }
     }
 
-    /// The row of table 2 that says how a method is run; one without settings for a method that has none.
+    /// The row of table 2 with the settings of a method; one without settings if the method has none.
     pub(super) fn row(&self, method: &str) -> Result<&Row> {
         let own = |row: &&Row| row.data == self.set.name && row.method == method;
         self.rows.rows.iter().find(own).ok_or_else(|| {
@@ -129,15 +129,15 @@ impl<'s, D: RivalDevice> Studio<'s, D> {
 
     fn settings(&self, method: &str, clusters: usize) -> Result<Settings> {
         let row = self.row(method)?;
-        match How::<D>::of(row, clusters, &self.quick.settings())? {
-            How::Vade(settings) => Ok((*settings).with(|s| s.restarts = self.seeds.unwrap_or(row.seeds))),
-            How::Rival(_) => {
+        match Runner::<D>::of(row, clusters, &self.quick.settings())? {
+            Runner::Vade(settings) => Ok((*settings).with(|s| s.restarts = self.seeds.unwrap_or(row.seeds))),
+            Runner::Rival(_) => {
                 Err(Error::data("rows", format!("the row `{}:{method}` has no recipe", self.set.name)))
             }
         }
     }
 
-    /// Rows that are drawn as points, evenly over all.
+    /// Rows that are drawn as points, evenly spaced.
     fn sample(&self) -> Vec<usize> {
         let (n, count) = (self.data.n_rows(), POINTS.min(self.data.n_rows()));
         (0..count).map(|i| i * n / count).collect()

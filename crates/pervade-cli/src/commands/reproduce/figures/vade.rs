@@ -1,4 +1,4 @@
-//! VaDE on the figures' data, watched epoch by epoch.
+//! VaDE on the figures' data, with measurements after every epoch.
 
 use pervade::config::{CheckedSettings, Choice, Settings};
 use pervade::data::{Dataset, Labels};
@@ -11,19 +11,19 @@ use crate::console::Console;
 use crate::methods;
 use crate::report::LabelScores;
 
-/// Epochs whose latents are drawn, and the last.
+/// Epochs whose latents are drawn, in addition to the last.
 const DRAWN_EPOCHS: [usize; 5] = [0, 1, 5, 50, 120];
 
-/// What the figures need of a fit.
+/// What the figures need from a fit.
 #[derive(Default)]
 pub(super) struct VadeFit {
-    /// Accuracy after each epoch, one list a restart.
+    /// Accuracy after each epoch, one list per restart.
     pub(super) accuracy: Vec<Vec<f64>>,
-    /// Latents of the sampled rows at some epochs, one list a restart.
+    /// Latents of the sampled rows at several epochs, one list per restart.
     pub(super) snapshots: Vec<Vec<Snapshot>>,
-    /// One a restart.
+    /// One per restart.
     pub(super) models: Vec<Vade>,
-    /// As the recipe chooses, without labels.
+    /// The restart that the recipe chooses without labels.
     pub(super) chosen: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Snapshot {
 }
 
 impl VadeFit {
-    /// Trains all restarts; `watched` says whether every epoch is looked at.
+    /// Trains all restarts; `watched` says whether to measure after every epoch.
     pub(super) fn new<D: RivalDevice>(
         data: &Dataset,
         labels: &Labels,
@@ -46,7 +46,7 @@ impl VadeFit {
     ) -> Result<Self> {
         let restarts = settings.restarts;
         let checked = settings.check(data)?;
-        let mut watch = Watching { labels, sample, checked: &checked, watched, fit: VadeFit::default() };
+        let mut watch = EpochRecorder { labels, sample, checked: &checked, watched, fit: VadeFit::default() };
         let mut observer = methods::observer("VaDE", Some(&checked), console);
         pervade::fit_restarts(data, &checked, device, 0..restarts, observer.as_mut(), &mut watch)?;
         let mut fit = watch.fit;
@@ -68,7 +68,7 @@ impl VadeFit {
     }
 }
 
-struct Watching<'w> {
+struct EpochRecorder<'w> {
     labels: &'w Labels,
     sample: &'w [usize],
     checked: &'w CheckedSettings,
@@ -76,7 +76,7 @@ struct Watching<'w> {
     fit: VadeFit,
 }
 
-impl<D: RivalDevice> Watch<D> for Watching<'_> {
+impl<D: RivalDevice> Watch<D> for EpochRecorder<'_> {
     fn epoch(&mut self, run: &Run<'_, D>, pack: &Pack<D>) -> Result<()> {
         if !self.watched {
             return Ok(());

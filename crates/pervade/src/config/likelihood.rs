@@ -1,0 +1,49 @@
+//! Which likelihood a user asks for, and which one the data get.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::Likelihood;
+use crate::{Error, Hint, Result};
+
+/// The family of p(x|z).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum LikelihoodKind {
+    /// Bernoulli when all prepared data lie in [0, 1], else Gaussian with one fixed variance.
+    Auto,
+    /// Data in [0, 1].
+    Bernoulli,
+    /// Mean and log variance for every column, as the paper defines it.
+    Gaussian,
+    /// One noise variance.
+    GaussianFixed,
+}
+
+names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli" => LikelihoodKind::Bernoulli,
+    "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed);
+
+/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
+const NOISE_VARIANCE: f32 = 0.5;
+
+impl LikelihoodKind {
+    /// The likelihood of data that reach from `low` to `high` once they are prepared.
+    pub(super) fn resolve(self, low: f32, high: f32, noise_variance: Option<f32>) -> Result<Likelihood> {
+        let likelihood = match self {
+            LikelihoodKind::Auto if low >= 0.0 && high <= 1.0 => Likelihood::Bernoulli,
+            LikelihoodKind::Bernoulli => Likelihood::Bernoulli,
+            LikelihoodKind::Gaussian => Likelihood::Gaussian,
+            LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
+                Likelihood::GaussianFixed { variance: noise_variance.unwrap_or(NOISE_VARIANCE) }
+            }
+        };
+        let [lowest, highest] = likelihood.support();
+        if low >= lowest && high <= highest {
+            return Ok(likelihood);
+        }
+        let must = format!("but the prepared data reach from {low} to {high}, outside [{lowest}, {highest}]");
+        let hint = Hint::new("use ").setting_to("prepare", "unit").text(", or ");
+        Err(Error::setting("likelihood", self, must)
+            .with_hint(hint.setting_to("likelihood", LikelihoodKind::GaussianFixed)))
+    }
+}
