@@ -1,4 +1,4 @@
-//! The device that a user asked for by name.
+//! Selection of a device by name.
 
 use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result};
 

@@ -130,7 +130,7 @@ impl Layout {
         self.len
     }
 
-    /// Whether nothing was pushed.
+    /// Whether the layout has no slots.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,4 +1,4 @@
-//! t-SNE, exact and repeatable.
+//! t-SNE, exact and reproducible.
 //!
 //! Paper: van der Maaten and Hinton, "Visualizing data using t-SNE" (2008). Affinities p_j|i are Gaussian with a width
 //! that gives each row the same perplexity, over its 3 x perplexity nearest rows as in van der Maaten (2014);

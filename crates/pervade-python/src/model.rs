@@ -20,7 +20,7 @@ pub(crate) struct Model {
     pub(crate) vade: Vade,
 }
 
-type Matrix<'py, T> = Bound<'py, PyArray2<T>>;
+type Array2<'py, T> = Bound<'py, PyArray2<T>>;
 
 #[pymethods]
 impl Model {
@@ -72,7 +72,7 @@ impl Model {
     fn components<'py>(
         &self,
         py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Matrix<'py, f64>, Matrix<'py, f64>, Bound<'py, PyArray1<i32>>)>
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Array2<'py, f64>, Array2<'py, f64>, Bound<'py, PyArray1<i32>>)>
     {
         let (weights, means, variances) = self.vade.components();
         let groups = self.vade.groups().iter().map(|&group| group as i32).collect();
@@ -94,7 +94,7 @@ impl Model {
         table: HeldArray<'py>,
         options: ComputeOptions,
         column_names: Option<Vec<String>>,
-    ) -> PyResult<(Bound<'py, PyArray1<i32>>, Matrix<'py, f32>)> {
+    ) -> PyResult<(Bound<'py, PyArray1<i32>>, Array2<'py, f32>)> {
         let table = table.table(column_names)?;
         let ((clusters, probabilities), _) = compute(py, &options, None, |device, listener| {
             let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ impl Model {
         table: HeldArray<'py>,
         options: ComputeOptions,
         column_names: Option<Vec<String>>,
-    ) -> PyResult<Matrix<'py, f32>> {
+    ) -> PyResult<Array2<'py, f32>> {
         let table = table.table(column_names)?;
         let (latents, _) = compute(py, &options, None, |device, listener| {
             let mut latents = Vec::new();
@@ -157,7 +157,7 @@ impl Model {
         py: Python<'py>,
         latents: PyReadonlyArray2<'py, f32>,
         options: ComputeOptions,
-    ) -> PyResult<Matrix<'py, f32>> {
+    ) -> PyResult<Array2<'py, f32>> {
         let latents = latents.as_slice()?;
         let (rows, _) = compute(
             py,
@@ -176,7 +176,7 @@ impl Model {
         count: usize,
         seed: u64,
         options: ComputeOptions,
-    ) -> PyResult<(Matrix<'py, f32>, Bound<'py, PyArray1<i32>>)> {
+    ) -> PyResult<(Array2<'py, f32>, Bound<'py, PyArray1<i32>>)> {
         let (generated, _) = compute(
             py,
             &options,
@@ -208,7 +208,7 @@ pub(crate) fn for_each_part(
 }
 
 /// Values as an array of `n_columns` columns that owns them.
-fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Matrix<'_, T>> {
+fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Array2<'_, T>> {
     let n_rows = values.len() / n_columns;
     PyArray1::from_vec(py, values).reshape([n_rows, n_columns])
 }

@@ -22,7 +22,7 @@ fn request_large_pages(values: &[f32]) {
     let start = values.as_ptr().addr().next_multiple_of(PAGE);
     let end = values.as_ptr_range().end.addr() / PAGE * PAGE;
     let first = values.as_ptr().wrapping_byte_add(start - values.as_ptr().addr());
-    // SAFETY: the range lies inside a live allocation, and this advice changes no contents.
+    // SAFETY: the range is inside a live allocation, and this advice changes no contents.
     unsafe { libc::madvise(first.cast_mut().cast(), end - start, libc::MADV_HUGEPAGE) };
 }
 

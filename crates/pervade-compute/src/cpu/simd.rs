@@ -183,8 +183,8 @@ mod x86 {
     /// Exchanges pairs, then quads, then halves of the rows.
     #[inline(always)]
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
-        // SAFETY: eight numbers can be read from and written to each of eight lines, by the caller's
-        // word; the instructions are there as in the impls above.
+        // SAFETY: the caller guarantees eight readable and eight writable rows of eight elements; the
+        // instructions are available as in the impls above.
         unsafe {
             let line = |i: usize| _mm256_loadu_ps(from.add(i * from_stride));
             let (a0, a1, a2, a3) = (line(0), line(1), line(2), line(3));

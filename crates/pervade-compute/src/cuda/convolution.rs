@@ -1,4 +1,4 @@
-//! Windows of images, and images from windows.
+//! Extracts the windows of images (`unfold`), and adds windows up to images (`fold`).
 
 use super::driver::{Arg, Kernel};
 use super::{Cuda, M, elementwise};

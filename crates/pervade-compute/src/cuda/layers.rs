@@ -63,29 +63,30 @@ struct Product {
 
 /// A kernel with its tile of C, threads per block and shared memory in bytes (see `kernels/product.cu`).
 #[derive(Clone, Copy)]
-struct Shape {
+struct KernelShape {
     kernel: Kernel,
     tile: [u32; 2],
     threads: u32,
     shared: u32,
 }
 
-const fn small(kernel: Kernel) -> Shape {
-    Shape { kernel, tile: [16, 32], threads: 256, shared: 58_368 }
+const fn small(kernel: Kernel) -> KernelShape {
+    KernelShape { kernel, tile: [16, 32], threads: 256, shared: 58_368 }
 }
 
-const fn large(kernel: Kernel) -> Shape {
-    Shape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
+const fn large(kernel: Kernel) -> KernelShape {
+    KernelShape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
 
 /// The kernel for a small k (`kernels/thin.cu`), and the largest k.
-const THIN: Shape = Shape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
+const THIN: KernelShape = KernelShape { kernel: Kernel::Thin, tile: [25, 128], threads: 128, shared: 0 };
 const THIN_INNER: u32 = 16;
 /// The same for weight gradients, and the largest batch for which it is faster.
-const THIN_WEIGHTS: Shape = Shape { kernel: Kernel::ThinWeights, tile: [16, 32], threads: 128, shared: 0 };
+const THIN_WEIGHTS: KernelShape =
+    KernelShape { kernel: Kernel::ThinWeights, tile: [16, 32], threads: 128, shared: 0 };
 const THIN_BATCH: u32 = 256;
 
-impl Shape {
+impl KernelShape {
     fn grid(self, p: &Product, restarts: usize) -> (u32, u32, u32) {
         (p.columns.div_ceil(self.tile[1]), p.rows.div_ceil(self.tile[0]), restarts as u32)
     }
@@ -99,7 +100,7 @@ impl Shape {
 const DROPOUT_THREADS: u32 = 128;
 
 /// The kernels for few and for many blocks.
-type Family = [Shape; 2];
+type Family = [KernelShape; 2];
 const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
 const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
 /// The small kernels in which the blocks of a cluster split k: at least a few steps of 64 each.
@@ -108,7 +109,7 @@ const MIN_STEPS_EACH: u32 = 4;
 const MIN_SHARES: u32 = 3;
 const MAX_SHARES: u32 = 8;
 const TRANSPOSED_A: Family =
-    [Shape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
+    [KernelShape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
 
 impl Product {
     /// The factors as row-major matrices: address, columns, and the stride from restart to restart.
@@ -143,10 +144,12 @@ fn wide((at, ld, stride): (u64, usize, usize)) -> u32 {
     u32::from(at.is_multiple_of(16) && ld.is_multiple_of(4) && stride.is_multiple_of(4))
 }
 
-fn whole(x: &M) -> (u64, usize, usize) {
+/// A matrix as a factor: address, columns, and the stride from restart to restart.
+fn factor(x: &M) -> (u64, usize, usize) {
     (x.data.address(0), x.columns, x.stride())
 }
 
+/// A layer's weight as a factor.
 fn weight(params: &Params<CudaBuffer>, layer: Affine) -> (u64, usize, usize) {
     (params.values.address(layer.weight.offset), layer.weight.columns, params.stride)
 }
@@ -254,7 +257,7 @@ impl Layers for Cuda {
             columns: y.columns as u32,
             inner: x.columns as u32,
             epilogue: if activation == Activation::Relu { Epilogue::BiasRelu } else { Epilogue::Bias },
-            ..Product::factors(whole(x), weight(params, layer))
+            ..Product::factors(factor(x), weight(params, layer))
         };
         self.rows_by_weights(false, &mut p, x.restarts)?;
         if activation == Activation::Relu { Ok(()) } else { self.activate(activation, y) }
@@ -278,7 +281,7 @@ impl Layers for Cuda {
             columns: dx.columns as u32,
             inner: dy.columns as u32,
             epilogue: if relu_output.is_some() { Epilogue::Mask } else { Epilogue::Store },
-            ..Product::factors(whole(dy), weight(params, layer))
+            ..Product::factors(factor(dy), weight(params, layer))
         };
         self.rows_by_weights(true, &mut p, dy.restarts)
     }
@@ -304,7 +307,7 @@ impl Layers for Cuda {
             rows: x.columns as u32,
             columns: dy.columns as u32,
             inner: x.rows as u32,
-            ..Product::factors(whole(x), whole(dy))
+            ..Product::factors(factor(x), factor(dy))
         };
         if let Some(step) = update {
             let (clock, _) = self.clock();

@@ -1,4 +1,4 @@
-// Windows of images, and images from windows; the formulas are in cpu/convolution.rs.
+// Extracts the windows of images, and adds windows up to images; the formulas are in cpu/convolution.rs.
 
 struct Windows {
     u32 height, width, channels, size, stride, padding;
