@@ -59,13 +59,13 @@ Options:
 
 Everywhere:
       --json             Print one JSON object on stdout
-  -q, --quiet            Say nothing on stderr but errors
+  -q, --quiet            Print nothing on stderr but errors
       --force            Overwrite an output file even if it exists and is of another kind
       --threads <T>      Threads to use; the result does not depend on it [default: all cores]
-      --device <DEVICE>  Where to compute: auto, cpu, cuda, or cuda:N for the N-th device from 0
+      --device <DEVICE>  Device to compute on: auto, cpu, cuda, or cuda:N for the N-th device from 0
                          [default: auto]
-      --precision <P>    How CUDA rounds the factors of matrix products: tf32 is faster and coarser
-                         [default: fp32] [possible values: fp32, tf32]
+      --precision <P>    Rounding of the factors of matrix products on CUDA: tf32 is faster and less
+                         precise [default: fp32] [possible values: fp32, tf32]
 
 Example:
   pervade inspect digits.pervade
