@@ -6,8 +6,8 @@ use std::ops::Range;
 use pervade::Result;
 use pervade::compute::Cpu;
 use pervade::compute::conformance::{Check, numbers};
-use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::Dataset;
+use pervade::config::{Clusters, NetworkKind, Recipe, Settings};
+use pervade::data::{Dataset, ImageShape};
 use pervade::train::{JointStep, Pack, Run, Silent, pretrain};
 use pervade_rivals::RivalDevice;
 
@@ -75,29 +75,59 @@ fn pretraining_side_by_side<D: RivalDevice>(device: &D, data: &Dataset, toleranc
     Ok(Check::new(what, tolerance, &single(&together), &alone))
 }
 
-/// Both recipes, dense rows in [0, 1].
+/// Both recipes and a convolutional network on dense rows in [0, 1].
 pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let (n, d) = (1000, 784);
     let values = numbers(n * d, 50).iter().map(|x| 0.5 + 0.5 * x).collect();
-    let data = Dataset::from_rows(n, d, values)?;
+    let image = ImageShape { height: 28, width: 28, channels: 1 };
+    let data = Dataset::from_rows(n, d, values)?.with_image(image);
     // Coarser products, coarser steps.
     let tolerance = device.product_error().max(1e-4);
+    let recipe = |recipe| Settings::recipe(recipe, Clusters::Fixed(10)).with(|s| s.restarts = 4);
+    let conv = recipe(Recipe::Robust).with(|s| {
+        s.network = NetworkKind::Conv;
+        s.hidden = vec![8, 16, 64];
+    });
     let mut checks = Vec::new();
-    for (recipe, name) in [(Recipe::Robust, "robust"), (Recipe::Paper, "paper")] {
-        let settings = Settings::recipe(recipe, Clusters::Fixed(10)).with(|s| s.restarts = 4).check(&data)?;
-        let (run, on_cpu) = (Run::new(device, &data, &settings)?, Cpu::new());
-        let together = first_steps(&run, 0..4, 1)?;
-        let last = first_steps(&run, 3..4, 1)?.losses_of(0);
-        let reference = first_steps(&Run::new(&on_cpu, &data, &settings)?, 3..4, 1)?.losses_of(0);
-        let what = format!("first {STEPS} steps, {name}, against the CPU");
-        checks.push(Check::new(what, tolerance, &single(&last), &reference));
-        let what = format!("first {STEPS} steps, {name}, one restart of four against it alone");
-        checks.push(Check::new(what, tolerance, &single(&together.losses_of(3)), &last));
-        let at_once = first_steps(&run, 0..4, device.steps_at_once())?;
-        let what = format!("first {STEPS} steps, {name}, handed over several at once, parameters");
-        // The same kernels with the same numbers.
-        checks.push(Check::new(what, 0.0, &at_once.values, &together.values));
+    for (settings, name) in
+        [(recipe(Recipe::Robust), "robust"), (recipe(Recipe::Paper), "paper"), (conv, "convolutions")]
+    {
+        checks.extend(first_steps_agree(device, &data, settings, name, tolerance)?);
     }
     checks.push(pretraining_side_by_side(device, &data, tolerance)?);
     Ok(checks)
+}
+
+/// The first steps of one restart against the CPU, against the same restart among four, and one by one against several
+/// submitted at once.
+fn first_steps_agree<D: RivalDevice>(
+    device: &D,
+    data: &Dataset,
+    settings: Settings,
+    name: &str,
+    tolerance: f64,
+) -> Result<Vec<Check>> {
+    let (settings, on_cpu) = (settings.check(data)?, Cpu::new());
+    let run = Run::new(device, data, &settings)?;
+    let together = first_steps(&run, 0..4, 1)?;
+    let last = first_steps(&run, 3..4, 1)?.losses_of(0);
+    let reference = first_steps(&Run::new(&on_cpu, data, &settings)?, 3..4, 1)?.losses_of(0);
+    let at_once = first_steps(&run, 0..4, device.steps_at_once())?;
+    let what = format!("first {STEPS} steps, {name}");
+    Ok(vec![
+        Check::new(format!("{what}, against the CPU"), tolerance, &single(&last), &reference),
+        Check::new(
+            format!("{what}, one restart of four against it alone"),
+            tolerance,
+            &single(&together.losses_of(3)),
+            &last,
+        ),
+        // The same kernels with the same numbers.
+        Check::new(
+            format!("{what}, several submitted at once, parameters"),
+            0.0,
+            &at_once.values,
+            &together.values,
+        ),
+    ])
 }
