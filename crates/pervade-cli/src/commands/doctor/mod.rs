@@ -5,6 +5,7 @@ mod infogan;
 mod mixture_start;
 mod steps;
 
+use std::cmp::Ordering::Equal;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -33,6 +34,9 @@ pub(crate) struct DoctorArgs {
     /// Seconds that each speed is measured for
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     seconds: f64,
+    /// List every check, not only those that failed or came nearest to failing
+    #[arg(long)]
+    all: bool,
 }
 
 /// Runs it.
@@ -82,7 +86,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
     let failed: Vec<&str> =
         checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str()).collect();
     object["passed"] = json!(failed.is_empty());
-    console.result(&object, &format!("{}\n{speed}", page(&checks)))?;
+    console.result(&object, &format!("{}\n{speed}", page(&checks, args.all)))?;
     if failed.is_empty() {
         return Ok(Outcome::Done);
     }
@@ -94,14 +98,35 @@ fn checks<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     cases().iter().map(|case| Ok(case.check(device)?)).collect()
 }
 
-fn page(checks: &[Check]) -> String {
-    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
-    let line = |check: &Check| {
+/// Checks that are shown although they passed: those nearest to what is allowed.
+const SHOWN: usize = 10;
+
+/// The checks as lines: all of them, or those that failed and those that came nearest to failing.
+fn page(checks: &[Check], all: bool) -> String {
+    let nearness = |check: &Check| match check.error / check.tolerance {
+        ratio if ratio.is_finite() => ratio,
+        // Nothing is allowed, or the result is not a number.
+        _ => f64::from(u8::from(!check.passed)),
+    };
+    let mut shown: Vec<&Check> = checks.iter().collect();
+    if !all {
+        shown.sort_by(|a, b| (a.passed, nearness(b)).partial_cmp(&(b.passed, nearness(a))).unwrap_or(Equal));
+        let n_failed = checks.iter().filter(|check| !check.passed).count();
+        shown.truncate(n_failed + SHOWN);
+    }
+    let width = shown.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let line = |check: &&Check| {
         let verdict = if check.passed { "ok  " } else { "FAIL" };
         let Check { name, error, tolerance, .. } = check;
         format!("{verdict}  {name:width$}  off by {error:.1e}, at most {tolerance:.0e}\n")
     };
-    checks.iter().map(line).collect()
+    let lines: String = shown.iter().map(line).collect();
+    let passed = checks.iter().filter(|check| check.passed).count();
+    let rest = match checks.len() - shown.len() {
+        0 => String::new(),
+        n => format!("      and {n} more, all further within their bounds (`--all` lists them)\n"),
+    };
+    format!("{lines}{rest}{passed} of {} checks passed\n", checks.len())
 }
 
 /// The same tiny fit with one thread and with many must give the same file.
