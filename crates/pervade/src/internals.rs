@@ -9,7 +9,7 @@
 pub use crate::infer::{Pass, decoded, outputs};
 #[doc(inline)]
 pub use crate::nn::{
-    Activations, Architecture, BatchNorm, Convolution, Layer, Network, Normed, Sizes, Tape,
+    Activations, Architecture, BatchNorm, BatchNormBuffers, Convolution, Layer, Network, Sizes, Tape,
     TransposedConvolution,
 };
 #[doc(inline)]

@@ -155,7 +155,7 @@ impl<D: Device> Pack<D> {
         };
         let mut params = Params::zeros(run.device, state.records.len(), stride)?;
         for (place, key) in run.keys(Stream::Weights, state.numbers()).into_iter().enumerate() {
-            run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
+            run.device.write(&mut params.values, place * stride, &run.architecture.initial_values(key))?;
         }
         let (best_values, graphs, sums) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { state, params, best_values, graphs, best_start: None, sums })
