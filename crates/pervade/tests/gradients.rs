@@ -10,7 +10,7 @@ use pervade::compute::*;
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Csr, Dataset, Preparation, PrepareKind, Values};
 use pervade::seed::Stream;
-use pervade::train::{JointStep, Pack, Run, Silent, Unwatched, pretrain, start_mixture, train};
+use pervade::train::{JointStep, NoCallback, Pack, Run, Silent, pretrain, start_mixture, train};
 
 #[test]
 fn affine_weights_bias_and_input() {
@@ -305,7 +305,7 @@ fn stages_side_by_side_equal_each_alone() {
         let mut pack = Pack::new(&run, restarts).unwrap();
         pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
         start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
-        train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut Unwatched).unwrap();
+        train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut NoCallback).unwrap();
         pack
     };
     let together = trained(0..2);

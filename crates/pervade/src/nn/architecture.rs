@@ -119,7 +119,7 @@ impl Architecture {
         let n_encoder = self.encoder.layers.len();
         for (index, layer) in self.encoder.layers.iter().chain(&self.decoder.layers).enumerate() {
             let weight = layer.weights().weight;
-            // The head is several layers side by side, each with J outputs.
+            // The head is several layers in parallel, each with J outputs.
             let is_head = index + 1 == n_encoder;
             let outputs = if is_head { self.n_latents() } else { weight.columns };
             fill_uniform(&mut values, weight, outputs, key, index as u32);

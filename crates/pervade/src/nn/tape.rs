@@ -37,7 +37,7 @@ impl<B> Tape<B> {
         Self::sized(device, architecture, restarts, n_rows, samples, true)
     }
 
-    /// Buffers that only allow to encode B rows.
+    /// Buffers for encoding B rows, without decoder and gradients.
     pub fn encoder<D: Device<Buffer = B>>(
         device: &D,
         architecture: &Architecture,
