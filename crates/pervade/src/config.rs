@@ -172,8 +172,8 @@ pub struct Settings {
     /// The kind of networks: fully connected, or convolutional for images.
     #[serde(default, skip_serializing_if = "NetworkKind::is_dense")]
     pub network: NetworkKind,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv`, all but the last are the
-    /// output channels of convolutions.
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv`, all but the last are
+    /// the output channels of convolutions.
     pub hidden: Vec<usize>,
     /// How to pretrain.
     pub pretrain: PretrainKind,
@@ -310,8 +310,8 @@ impl Settings {
         keys
     }
 
-    /// The recipe's values, overridden by `keys` from a configuration file, the flags of the command or Python. An error
-    /// names the first key that cannot be used.
+    /// The recipe's values, overridden by `keys` from a configuration file, the flags of the command or Python. An
+    /// error names the first key that cannot be used.
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
         let recipe = keys.get("recipe").map_or(Ok(Recipe::Robust), |value| typed("recipe", value))?;
         let clusters = keys.get("clusters").ok_or_else(|| {
@@ -334,12 +334,12 @@ impl Settings {
 
 /// Minimum number of pretraining steps for small data sets, as whole epochs between 30 and 200: in 30 epochs of a few
 /// thousand rows the auto-encoder hardly learns anything. Over the last of these steps the learning rate decreases to
-/// zero: with a constant one, small data are overfitted and the mixture start varies between seeds (ACC on USPS: 90 +- 6
-/// constant, 92.6 +- 0.7 decreasing).
+/// zero: with a constant one, small data are overfitted and the mixture start varies between seeds (ACC on USPS:
+/// constant 90 +- 6, decreasing 92.6 +- 0.7).
 const PRETRAIN_STEPS: usize = 2_000;
 
-/// Refuses values that would not be used exactly as given: JSON turns NaN and infinities into null, and values outside the
-/// range of `f32` would become infinite or zero.
+/// Refuses values that would not be used exactly as given: JSON turns NaN and infinities into null, and values outside
+/// the range of `f32` would become infinite or zero.
 fn check_given(key: &str, value: &Value) -> Result<()> {
     match value {
         Value::Null => Err(Error::setting(key, "null", "must be a finite number or a name")

@@ -1,5 +1,5 @@
-//! Inference with fixed parameters, without noise or gradients: for the fitted model, and for training, which scores its
-//! own states.
+//! Inference with fixed parameters, without noise or gradients: for the fitted model, and for training, which scores
+//! its own states.
 
 mod memory;
 mod pass;

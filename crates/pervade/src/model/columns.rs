@@ -32,8 +32,8 @@ impl<'d> Deref for Matched<'_, 'd> {
 }
 
 impl Vade {
-    /// The table with its columns in the order of the model, matched by name; by position if the model or the table has no
-    /// names. Other names are an error, and so is another order if a name occurs twice.
+    /// The table with its columns in the order of the model, matched by name; by position if the model or the table
+    /// has no names. Other names are an error, and so is another order if a name occurs twice.
     pub fn matched<'a, 'd>(&self, data: &'a Dataset<'d>) -> Result<Matched<'a, 'd>> {
         let (Some(wanted), Some(given)) = (self.column_names(), data.column_names()) else {
             return Ok(Matched::AsGiven(data));

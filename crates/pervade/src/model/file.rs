@@ -83,7 +83,7 @@ impl Vade {
     }
 
     fn from_tensors(path: &Path, metadata: Metadata, tensors: &SafeTensors<'_>) -> Result<Self> {
-        // The layout is small; the parameter buffer is allocated after all shapes were compared with the arrays in the file.
+        // The layout is small; the parameter buffer is allocated after all shapes were checked against the file.
         let Metadata { n_columns, image, likelihood, n_components, .. } = metadata;
         let architecture = metadata.settings.architecture(n_columns, image, likelihood, n_components);
         for (name, slot) in architecture.layout.slots() {

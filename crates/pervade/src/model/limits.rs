@@ -33,8 +33,8 @@ impl Vade {
         }
     }
 
-    /// The largest prepared value for which no sum can overflow. Each layer has |output| <= gain |input| + offset, where
-    /// gain is the largest sum of absolute weights and offset the largest absolute bias.
+    /// The largest prepared value for which no sum can overflow. Each layer has |output| <= gain |input| + offset,
+    /// where gain is the largest sum of absolute weights and offset the largest absolute bias.
     fn largest_input(&self, with_decoder: bool) -> f64 {
         let Architecture { encoder, decoder, .. } = &self.architecture;
         let decoder: &[Layer] = if with_decoder { &decoder.layers } else { &[] };

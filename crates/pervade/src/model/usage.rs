@@ -94,8 +94,8 @@ impl Vade {
 
     /// Generates `count` rows of a cluster, or of all clusters in the proportions of the prior.
     ///
-    /// This is the generative process of the paper: a component of the cluster by its weight, a latent from its Gaussian,
-    /// and the mean of p(x|z).
+    /// This is the generative process of the paper: a component of the cluster by its weight, a latent from its
+    /// Gaussian, and the mean of p(x|z).
     pub fn generate<D: Device>(
         &self,
         device: &D,
@@ -191,8 +191,8 @@ impl Vade {
         Ok(scores)
     }
 
-    /// Returns an error if the results, `columns` values for each of `n_rows` rows, do not fit into memory together with
-    /// the parameters and a block of rows.
+    /// Returns an error if the results, `columns` values for each of `n_rows` rows, do not fit into memory together
+    /// with the parameters and a block of rows.
     fn require_memory<D: Device>(
         &self,
         device: &D,

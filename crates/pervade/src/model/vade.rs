@@ -47,8 +47,8 @@ pub struct Metadata {
     pub restarts: Vec<RestartSummary>,
     /// Mean pairwise agreement (ARI) of the restarts' clusters, if there was more than one.
     pub stability: Option<f64>,
-    /// Checksum of the whole file that the model was read from; `None` for a model that was just fitted, and for files of
-    /// early versions.
+    /// Checksum of the whole file that the model was read from; `None` for a model that was just fitted, and for files
+    /// of early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
 }

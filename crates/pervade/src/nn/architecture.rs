@@ -11,8 +11,8 @@ use crate::seed::Key;
 pub struct Sizes<'s> {
     /// Columns of the data, D.
     pub n_columns: usize,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them. In a convolutional network, all but the last are
-    /// the output channels of convolutions.
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. In a convolutional network, all but the last
+    /// are the output channels of convolutions.
     pub hidden: &'s [usize],
     /// Height, width and channels of the images for a convolutional network; `None` for a fully connected one.
     pub image: Option<[usize; 3]>,
@@ -61,8 +61,8 @@ impl Sizes<'_> {
         images
     }
 
-    /// Widths of the fully connected part of the encoder: the flattened output of its convolutions (the columns, if there
-    /// are none), then the hidden layers.
+    /// Widths of the fully connected part of the encoder: the flattened output of its convolutions (the columns, if
+    /// there are none), then the hidden layers.
     fn widths(&self) -> Vec<usize> {
         let flat = self.images()[self.n_convolutions()].iter().product();
         std::iter::once(flat).chain(self.hidden[self.n_convolutions()..].iter().copied()).collect()

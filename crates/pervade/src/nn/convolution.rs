@@ -17,7 +17,7 @@ impl Convolution {
         Self { windows, layer: layout.push_affine(name, windows.window_len(), n_channels) }
     }
 
-    /// y = activation(convolution of x), [windows, output channels]; `unfolded` holds the windows of x, [windows, k k C].
+    /// y = activation(convolution of x), [windows, output channels]; `unfolded` holds the windows, [windows, k k C].
     pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,

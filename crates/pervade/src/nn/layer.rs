@@ -14,7 +14,7 @@ pub enum Layer {
     TransposedConvolution(TransposedConvolution),
 }
 
-/// Unfolded windows of a convolution, [R, rows x windows, k k C], and their gradient; empty for a fully connected layer.
+/// Unfolded windows of a convolution, [R, rows x windows, k k C], and their gradient; empty for affine layers.
 #[derive(Debug)]
 pub(super) struct Unfolded<B> {
     windows: Matrix<B>,
@@ -107,7 +107,7 @@ impl Layer {
                 (windows.count().iter().product(), windows.window_len())
             }
         };
-        // The windows of a transposed convolution are not needed once they are summed: their gradient reuses the buffer.
+        // The windows of a transposed convolution are not needed after they are summed: their gradient reuses them.
         let has_gradient = gradients && matches!(self, Layer::Convolution(_));
         let matrix = |rows| Matrix::zeros(device, restarts, rows, columns);
         Ok(Unfolded {
@@ -142,8 +142,8 @@ impl Layer {
         }
     }
 
-    /// Computes dx from dy, the gradient before the activation; dx is zero where `relu_output` (this layer's input, after a
-    /// ReLU) is zero.
+    /// Computes dx from dy, the gradient before the activation; dx is zero where `relu_output` (this layer's input,
+    /// after a ReLU) is zero.
     pub(super) fn backward_input<D: Device>(
         &self,
         device: &D,

@@ -9,7 +9,7 @@ use crate::compute::{AdamStep, Device, Matrix, Params, Result};
 pub struct Tape<B> {
     /// Activations of the encoder's hidden layers: [R, B, width].
     pub encoder: Activations<B>,
-    /// Output of the encoder's head: means and log variances of q(z|x), [R, B, 2J], unless the method has another q(z|x).
+    /// Output of the encoder's head: means and log variances of q(z|x), [R, B, 2J]; other methods have other q(z|x).
     pub head: Matrix<B>,
     /// Latents: [R, L B, J].
     pub z: Matrix<B>,

@@ -9,8 +9,8 @@ use crate::model::Vade;
 
 /// Callback with access to the model after each epoch.
 ///
-/// An [`Observer`](super::Observer) receives events; this also reads the parameters. It cannot change them, and training
-/// waits until it returns.
+/// An [`Observer`](super::Observer) receives events; this also reads the parameters. It cannot change them, and
+/// training waits until it returns.
 pub trait EpochCallback<D: Device> {
     /// Called after the mixture start (epoch zero) and after each epoch of joint training.
     fn on_epoch_end(&mut self, _run: &Run<'_, D>, _pack: &Pack<D>) -> Result<()> {

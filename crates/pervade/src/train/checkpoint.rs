@@ -1,7 +1,7 @@
 //! Checkpoints: everything that a run needs to continue to exactly the same model.
 //!
-//! A checkpoint is one safetensors file, written to a temporary name and renamed: if the process is killed at any moment,
-//! the last complete file remains.
+//! A checkpoint is one safetensors file, written to a temporary name and renamed: if the process is killed at any
+//! moment, the last complete file remains.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -123,8 +123,8 @@ impl Checkpoints {
         write_atomically(&self.path(), |out| std::io::Write::write_all(out, &bytes))
     }
 
-    /// Reads the state of a run: finished restarts, and the pack in training. The observer gets a remark if the file could
-    /// not be verified.
+    /// Reads the state of a run: finished restarts, and the pack in training. The observer gets a remark if the file
+    /// could not be verified.
     pub fn load<D: Device>(
         &self,
         run: &Run<'_, D>,
@@ -140,8 +140,8 @@ impl Checkpoints {
         Ok(resumed)
     }
 
-    /// Removes the checkpoint, temporary files of killed runs, and the folder if it is then empty. Only the run that holds
-    /// the [lock](crate::files::Lock) on the checkpoint may call this: no other run is then writing one.
+    /// Removes the checkpoint, temporary files of killed runs, and the folder if it is then empty. Only the run that
+    /// holds the [lock](crate::files::Lock) on the checkpoint may call this: no other run is then writing one.
     pub fn remove(&self) {
         // Files that cannot be removed do no harm: the run is finished and its model written.
         let _ = std::fs::remove_file(self.path());

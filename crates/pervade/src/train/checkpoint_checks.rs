@@ -1,5 +1,5 @@
-//! Checks of a checkpoint before a run continues from it. A file with a correct checksum may have been edited, or written
-//! by a program with a bug; it must lead to an error, never to a panic or to a model that cannot be read.
+//! Checks of a checkpoint before a run continues from it. A file with a correct checksum may have been edited, or
+//! written by a program with a bug; it must lead to an error, never to a panic or to a model that cannot be read.
 
 use super::joint::is_scored;
 use super::observer::Stage;
@@ -216,8 +216,8 @@ pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph) -> Checked
     ensure(ascending && inside && sized && below, "its graph is invalid")
 }
 
-/// Checks that values are finite. Only Adam's second moments, sums of squares, may be infinite: a huge gradient overflows
-/// them, and the parameter is then no longer updated.
+/// Checks that values are finite. Only Adam's second moments, sums of squares, may be infinite: a huge gradient
+/// overflows them, and the parameter is then no longer updated.
 pub(super) fn check_values(name: &str, values: &[f32]) -> Checked {
     let squares = name.ends_with("second_moments");
     let holds = |x: &f32| if squares { *x >= 0.0 } else { x.is_finite() };

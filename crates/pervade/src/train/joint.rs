@@ -197,8 +197,8 @@ impl<D: Device> JointStep<D> {
         run.device.adam(params, &tick.adam_step(architecture.mixture_range(), 1, epsilon))
     }
 
-    /// Computes the gradient of the negative ELBO for the rows in the batch or, with `update`, updates the networks with
-    /// it, in the order of the paper.
+    /// Computes the gradient of the negative ELBO for the rows in the batch or, with `update`, updates the networks
+    /// with it, in the order of the paper.
     fn gradients(
         &mut self,
         run: &Run<'_, D>,

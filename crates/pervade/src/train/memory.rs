@@ -34,8 +34,8 @@ const MIXTURE: &str = "the components of the mixture";
 
 /// Returns an error if training needs more memory than is available.
 ///
-/// Restarts are trained one after the other or in parallel, depending on the device; `saved` says whether checkpoints are
-/// written.
+/// Restarts are trained one after the other or in parallel, depending on the device; `saved` says whether checkpoints
+/// are written.
 pub fn require_memory<D: Device>(
     device: &D,
     data: &Dataset,

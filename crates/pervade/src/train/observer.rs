@@ -156,8 +156,8 @@ pub trait Observer {
     /// nothing is written.
     fn saving(&mut self) {}
 
-    /// A flag that ends work on several threads, which cannot send events, early. Once it is set, the answer to the next
-    /// event must be [`Control::Stop`].
+    /// A flag that ends work on several threads, which cannot send events, early. Once it is set, the answer to the
+    /// next event must be [`Control::Stop`].
     fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::default()
     }

@@ -247,8 +247,8 @@ impl<D: Device> PhaseBuffers<D> {
 
     /// Trains layer i and its mirror in the decoder on the activations of the layer before.
     ///
-    /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC uses a ReLU; the ReLU
-    /// is there again when the whole auto-encoder is fine-tuned.
+    /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC uses a ReLU; the
+    /// ReLU is there again when the whole auto-encoder is fine-tuned.
     fn layer_step(
         &mut self,
         run: &Run<'_, D>,

@@ -97,7 +97,7 @@ pub struct StartGrouping {
     pub n_clusters: usize,
     /// Natural communities of the neighbour graph.
     pub natural_clusters: usize,
-    /// Whether components were merged by Ward's criterion, because there are far fewer clusters than natural communities.
+    /// Whether components were merged by Ward's criterion, as there are far fewer clusters than natural communities.
     pub by_ward: bool,
 }
 
@@ -222,8 +222,8 @@ pub(super) fn save_if_interrupted<D: Device, T>(
     result
 }
 
-/// Runs steps of an epoch, `at_once` per call of `run`, and notifies the observer after each call. If it answers `Stop`,
-/// returns the number of completed steps.
+/// Runs steps of an epoch, `at_once` per call of `run`, and notifies the observer after each call. If it answers
+/// `Stop`, returns the number of completed steps.
 pub fn run_steps(
     steps: Range<usize>,
     at_once: usize,

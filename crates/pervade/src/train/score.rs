@@ -153,8 +153,8 @@ fn group_components(
 ) -> Result<Grouped> {
     let identity = settings.n_clusters == Some(settings.n_components);
     if let Some(start) = start {
-        // With far fewer clusters than natural communities, modularity is no guide: the groups of the mixture start stay.
-        // They stay, too, if fewer components than clusters still have rows.
+        // With far fewer clusters than natural communities, modularity is no guide: the groups of the mixture start
+        // stay. They stay, too, if fewer components than clusters still have rows.
         let groups = if start.by_ward || identity { None } else { regrouped(parts, start.n_clusters, stop)? };
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
@@ -233,7 +233,8 @@ pub(super) fn keep_best<D: Device>(
             let best = Best { state, score, groups };
             let values = pack.values_of(run.device, slot)?;
             if values.iter().any(|x| !x.is_finite()) {
-                // The loss of an epoch does not show what its last step did; a model with such parameters could not be read.
+                // The loss of an epoch does not show what its last step did; a model with such parameters could not be
+                // read.
                 let (stage, epoch) = (pack.state.stage.name(), pack.state.epoch);
                 return Err(Error::Diverged { stage, epoch, loss: f64::NAN });
             }
