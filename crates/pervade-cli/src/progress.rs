@@ -248,7 +248,7 @@ impl<'c> Progress<'c> {
         if matches!(self.log, Log::None) || matches!(event, Event::Steps { .. } | Event::Working) {
             return;
         }
-        let Value::Object(mut entry) = event.described() else { return };
+        let Value::Object(mut entry) = event.to_json() else { return };
         let seconds = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         entry.insert("seconds".to_string(), json!(seconds));
         // A full disk must not end a run of hours because of its log.

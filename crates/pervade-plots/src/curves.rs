@@ -182,7 +182,7 @@ fn spaced(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     for i in 1..positions.len() {
         positions[i] = positions[i].max(positions[i - 1] + gap);
     }
-    // Labels pushed below the plot push back, and all move half of the way back to their wanted positions.
+    // Labels pushed below the plot push back, and all move halfway towards their wanted positions.
     for _ in 0..100 {
         for i in (0..positions.len()).rev() {
             let max = positions.get(i + 1).map_or(high, |next| next - gap);

@@ -48,7 +48,7 @@ impl Observer for Listener {
         {
             self.last_progress = Instant::now();
             // The receiver is gone if the run was stopped.
-            let _ = events.send(event.described().to_string());
+            let _ = events.send(event.to_json().to_string());
         }
         if self.stop.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
     }

@@ -1,4 +1,4 @@
-//! Settings as typed, and settings as used: checked once against the data, into a type of their own.
+//! Settings as given, and settings checked against the data, which have a type of their own.
 
 #[macro_use]
 mod names;
@@ -19,29 +19,29 @@ use crate::{Error, Result};
 pub use checked::CheckedSettings;
 pub use likelihood::LikelihoodKind;
 
-/// A named set of values for the settings below.
+/// A named set of values for all settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Recipe {
     /// Many components grouped into clusters: accurate and repeatable. The default.
     Robust,
-    /// One component a cluster and the paper's schedule, for reproduction.
+    /// One component per cluster and the paper's schedule, for reproduction.
     Paper,
 }
 
-/// How many clusters.
+/// The number of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
-    /// As many as the graph of the latents has communities.
+    /// The number of natural communities of the neighbour graph.
     Auto,
     /// Exactly K.
     #[serde(untagged)]
     Fixed(usize),
 }
 
-/// What the networks are made of.
+/// The kind of layers in the networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -49,12 +49,12 @@ pub enum NetworkKind {
     /// Fully connected layers.
     #[default]
     Dense,
-    /// Convolutions, each of which halves the image, and then one fully connected layer.
+    /// Convolutions, each of which halves the image, followed by one fully connected layer.
     Conv,
 }
 
 impl NetworkKind {
-    /// Widths of the hidden layers where nothing else is asked for: the paper's, and a small convolutional network.
+    /// Default widths of the hidden layers: those of the paper, or of a small convolutional network.
     pub fn default_hidden(self) -> Vec<usize> {
         match self {
             NetworkKind::Dense => vec![500, 500, 2000],
@@ -67,36 +67,36 @@ impl NetworkKind {
     }
 }
 
-/// How the networks are trained before the mixture exists.
+/// How the networks are pretrained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PretrainKind {
     /// The whole auto-encoder at once.
     EndToEnd,
-    /// Layer by layer with dropout, then the whole.
+    /// Layer by layer with dropout, then the whole auto-encoder.
     Stacked,
 }
 
-/// The label-free score that chooses between restarts and between states of one run.
+/// The label-free score by which restarts, and states of one restart, are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Choice {
     /// Modularity of the partition on the neighbour graph.
     Modularity,
-    /// The ELBO, as the paper does.
+    /// The ELBO, as in the paper.
     Elbo,
 }
 
-/// Which state of a run becomes the model.
+/// Which state of a restart becomes the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Keep {
-    /// The best seen by the label-free score, the start included.
+    /// The one with the best label-free score, including the mixture start.
     Best,
-    /// The last.
+    /// The last one.
     Last,
 }
 
@@ -133,8 +133,8 @@ impl fmt::Display for Clusters {
     }
 }
 
-/// Everything a user can set. A field is the key of a configuration file, the flag of the command
-/// (with `-` for `_`) and the entry in the model file. `None` means: chosen from the data.
+/// All settings of a fit. The name of a field is the key in configuration files and model files and, with `-` for `_`,
+/// the flag of the command. `None` means that the value is chosen from the data.
 ///
 /// Settings are a [recipe](Settings::recipe) with some of its values changed:
 ///
@@ -151,53 +151,53 @@ impl fmt::Display for Clusters {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The recipe that the other values started from.
+    /// The recipe that the other values are based on.
     pub recipe: Recipe,
     /// Number of clusters, K.
     pub clusters: Clusters,
-    /// Number of mixture components, C; components are grouped into clusters when there are more.
+    /// Number of mixture components, C; if there are more than clusters, they are grouped.
     pub components: Option<usize>,
-    /// How the data are brought to scale.
+    /// How the data are scaled.
     pub prepare: Option<PrepareKind>,
     /// Family of p(x|z).
     pub likelihood: LikelihoodKind,
-    /// The variance of `gaussian-fixed`; that of the auto-encoder's residual when absent.
+    /// The variance of `gaussian-fixed`; by default that of the auto-encoder's residual.
     pub noise_variance: Option<f32>,
-    /// Treatment of q(c|x).
+    /// How q(c|x) is computed in the ELBO.
     pub gamma: Gamma,
-    /// Monte-Carlo samples of z a row, L.
+    /// Monte Carlo samples of z per row, L.
     pub samples: usize,
     /// Latent columns, J.
     pub latents: usize,
-    /// What the networks are made of: fully connected layers, or convolutions for pictures.
+    /// The kind of networks: fully connected, or convolutional for images.
     #[serde(default, skip_serializing_if = "NetworkKind::is_dense")]
     pub network: NetworkKind,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv` all but the last are the
-    /// channels of convolutions.
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv`, all but the last are
+    /// the output channels of convolutions.
     pub hidden: Vec<usize>,
     /// How to pretrain.
     pub pretrain: PretrainKind,
-    /// Epochs of the whole auto-encoder.
+    /// Epochs of pretraining of the whole auto-encoder.
     pub pretrain_epochs: Option<usize>,
-    /// Epochs a layer of stacked pretraining.
+    /// Epochs per layer of stacked pretraining.
     pub layer_epochs: usize,
     /// Dropout rate of stacked pretraining.
     pub dropout: f32,
-    /// Rows a step of pretraining.
+    /// Rows per step of pretraining.
     pub pretrain_batch: usize,
     /// Adam's learning rate in pretraining.
     pub pretrain_learning_rate: f32,
-    /// Last steps of pretraining, over which its learning rate falls to zero in a straight line.
+    /// Number of steps at the end of pretraining over which the learning rate decreases linearly to zero.
     pub cool_down: usize,
-    /// Starts of k-means and EM; the best likelihood is kept.
+    /// How often k-means and EM are started; the mixture with the best likelihood is kept.
     pub mixture_starts: usize,
-    /// Neighbours of each row in the graph.
+    /// Neighbours of each row in the neighbour graph.
     pub neighbours: usize,
-    /// Rows in the graph at the most; above, a uniform sample.
+    /// The largest number of rows in the neighbour graph; of more rows, a uniform sample is taken.
     pub graph_rows: usize,
     /// Epochs of joint training.
     pub epochs: Option<usize>,
-    /// Rows a step of joint training, B.
+    /// Rows per step of joint training, B.
     pub batch: usize,
     /// Adam's learning rate for the networks.
     pub learning_rate: f32,
@@ -205,26 +205,26 @@ pub struct Settings {
     pub mixture_learning_rate: f32,
     /// Factor on both learning rates every `decay_every` epochs.
     pub decay: f32,
-    /// Epochs between decays; a tenth of the epochs when absent.
+    /// Epochs between decays; by default a tenth of the epochs.
     pub decay_every: Option<usize>,
     /// The learning rates never fall below this.
     pub learning_rate_floor: f32,
     /// Adam's epsilon in joint training.
     pub epsilon: f32,
-    /// Models trained from different starts; one is kept by `choose`.
+    /// Number of models that are trained from different random numbers; `choose` decides which is kept.
     pub restarts: usize,
-    /// Starts of each restart; the one with the greatest modularity after ten epochs of joint training goes on.
+    /// Trials of each restart; the one with the highest modularity after ten epochs of joint training continues.
     #[serde(default = "one")]
     pub starts: usize,
-    /// What chooses between restarts.
+    /// The score by which restarts and states are compared.
     pub choose: Choice,
-    /// Which state of a run is kept.
+    /// Which state of a restart is kept.
     pub keep: Keep,
     /// The seed of every random number.
     pub seed: u64,
 }
 
-/// What files that know nothing of `starts` mean.
+/// The value of `starts` in files of versions without it.
 fn one() -> usize {
     1
 }
@@ -294,7 +294,7 @@ impl Settings {
         }
     }
 
-    /// The same settings after a change.
+    /// The settings with a change applied.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -310,36 +310,36 @@ impl Settings {
         keys
     }
 
-    /// The recipe's values with `keys` in their place: what a configuration file, the flags of the
-    /// command and another language's arguments all come to. The first key that cannot be used is named.
+    /// The recipe's values, overridden by `keys` from a configuration file, the flags of the command or Python. An
+    /// error names the first key that cannot be used.
     pub fn from_keys(keys: Map<String, Value>) -> Result<Self> {
         let recipe = keys.get("recipe").map_or(Ok(Recipe::Robust), |value| typed("recipe", value))?;
         let clusters = keys.get("clusters").ok_or_else(|| {
             Error::setting("clusters", "missing", "must be a whole number of at least 1, or `auto`")
         })?;
         let network = keys.get("network").map_or(Ok(NetworkKind::Dense), |value| typed("network", value))?;
-        let start = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?)
+        let defaults = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?)
             .with(|s| s.hidden = network.default_hidden());
-        let mut layers = start.to_keys();
-        let mut settings = start;
+        let mut merged = defaults.to_keys();
+        let mut settings = defaults;
         for (key, value) in keys {
             check_given(&key, &value)?;
-            layers.insert(key.clone(), value.clone());
-            settings = serde_json::from_value(Value::Object(layers.clone()))
+            merged.insert(key.clone(), value.clone());
+            settings = serde_json::from_value(Value::Object(merged.clone()))
                 .map_err(|e| Error::setting(&key, &value, e.to_string()))?;
         }
         Ok(settings)
     }
 }
 
-/// Steps of pretraining that a small data set gets at least, in whole epochs between 30 and 200: in
-/// 30 epochs of a few thousand rows the auto-encoder has hardly moved. Over the last of them the
-/// learning rate falls to zero: at a constant one, small data are overfitted and the mixture's start
-/// differs from seed to seed (USPS 90 +- 6, with the fall 92.6 +- 0.7).
+/// Minimum number of pretraining steps for small data sets, as whole epochs between 30 and 200: in 30 epochs of a few
+/// thousand rows the auto-encoder hardly learns anything. Over the last of these steps the learning rate decreases to
+/// zero: with a constant one, small data are overfitted and the mixture start varies between seeds (ACC on USPS:
+/// constant 90 +- 6, decreasing 92.6 +- 0.7).
 const PRETRAIN_STEPS: usize = 2_000;
 
-/// A value is used as it was given or refused. NaN and infinities become null on the way through JSON, and what single
-/// precision cannot hold would become an infinity or zero.
+/// Refuses values that would not be used exactly as given: JSON turns NaN and infinities into null, and values outside
+/// the range of `f32` would become infinite or zero.
 fn check_given(key: &str, value: &Value) -> Result<()> {
     match value {
         Value::Null => Err(Error::setting(key, "null", "must be a finite number or a name")
@@ -357,7 +357,7 @@ fn check_given(key: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// A value of the type that its setting has.
+/// Parses the value of a setting.
 fn typed<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     T::deserialize(value).map_err(|e| Error::setting(name, value, e.to_string()))
 }

@@ -1,4 +1,4 @@
-//! The algorithm on one page: pretrain, start the mixture, train jointly; then choose a restart.
+//! The whole algorithm: pretraining, mixture start, joint training, and the choice of a restart.
 
 use std::ops::Range;
 
@@ -11,29 +11,29 @@ use crate::record::Finished;
 use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    Event, Observer, Pack, Run, Save, Stage, Unwatched, Watch, ask, pretrain, require_memory, save_or_tell,
-    start_mixture, start_to_try, train, try_start,
+    EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, current_trial, interrupt_check,
+    pretrain, require_memory, run_trial, save_or_report, start_mixture, train,
 };
 use crate::{Error, Hint, Result};
 
-/// What a fit gives.
+/// The result of a fit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fit {
-    /// The model that was chosen.
+    /// The model of the chosen restart.
     pub model: Vade,
-    /// How every restart went.
+    /// The history of every restart.
     pub restarts: Vec<RestartRecord>,
-    /// Clusters of the rows, one list a restart.
+    /// Clusters of the rows, one list per restart.
     pub assignments: Vec<Vec<u32>>,
-    /// Which restart the model is.
+    /// Index of the chosen restart.
     pub chosen: usize,
-    /// Mean pairwise ARI of the restarts' clusters, when there is more than one.
+    /// Mean pairwise ARI of the restarts' clusters, if there is more than one.
     pub stability: Option<f64>,
 }
 
 impl Fit {
-    /// What a user should know: the remarks of every restart, and what is unusual about the model.
+    /// Remarks for the user: those of every restart, and about anything unusual in the model.
     pub fn remarks(&self) -> Vec<String> {
         let several = self.restarts.len() > 1;
         let remarks = |record: &RestartRecord| -> Vec<String> {
@@ -45,7 +45,7 @@ impl Fit {
         let Some(kept) = record.kept_state() else { return all };
         if kept.epoch == 0 && !record.joint.is_empty() {
             all.push(
-                "the model is the start of the mixture: no state of joint training had a better label-free score"
+                "the model is the mixture start: no state of joint training had a better label-free score"
                     .to_string(),
             );
         }
@@ -60,7 +60,7 @@ impl Fit {
     }
 }
 
-/// Fits VaDE to rows. There is no way to hand it labels.
+/// Fits VaDE to rows, without labels.
 pub fn fit<D: Device>(
     data: &Dataset,
     settings: &CheckedSettings,
@@ -72,13 +72,13 @@ pub fn fit<D: Device>(
     let checksum = data.checksum();
     let fit = fit_from(data, &checksum, settings, device, observer, checkpoints);
     let unchanged = match &fit {
-        // What was saved was checked then.
+        // The data were checked when the checkpoint was saved.
         Err(Error::Interrupted { .. }) => data.check_unchanged(),
-        // A change of the data explains any other error.
+        // Any other error may be due to changed data.
         _ => data.check_unchanged_since(&checksum),
     };
     unchanged.map_err(|error| match checkpoints {
-        Some(place) if place.exists() => error.with_hint(
+        Some(checkpoints) if checkpoints.exists() => error.with_hint(
             Hint::new("leave the file alone while a run reads it; the checkpoint is kept: restore the file and use ")
                 .setting("resume")
                 .text(", or start again"),
@@ -88,7 +88,7 @@ pub fn fit<D: Device>(
     fit
 }
 
-/// [`fit`], to the last use of the data.
+/// [`fit`] without the checks of memory and of changed data.
 fn fit_from<D: Device>(
     data: &Dataset,
     checksum: &str,
@@ -101,42 +101,44 @@ fn fit_from<D: Device>(
     let run = Run::new(device, data, settings)?;
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
     let (mut finished, mut resumed) = match checkpoints {
-        Some(place) if place.resume && place.exists() => place.load(&run, checksum, observer)?,
+        Some(checkpoints) if checkpoints.resume && checkpoints.exists() => {
+            checkpoints.load(&run, checksum, observer)?
+        }
         _ => (Vec::new(), None),
     };
     let n_restarts = settings.settings.restarts;
     while finished.len() < n_restarts {
         let first = finished.len();
-        let side_by_side = device.restarts_at_once(n_restarts - first).clamp(1, n_restarts - first);
+        let n_parallel = device.restarts_at_once(n_restarts - first).clamp(1, n_restarts - first);
         let mut pack = match resumed.take() {
             Some(pack) => pack,
-            None => Pack::new(&run, first..first + side_by_side)?,
+            None => Pack::new(&run, first..first + n_parallel)?,
         };
         let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints {
-            Some(place) => {
-                // A checkpoint never holds a state that was trained on other data than its checksum says.
+            Some(checkpoints) => {
+                // The state in a checkpoint was always trained on the data of its checksum.
                 data.check_unchanged_since(checksum)?;
-                place.save(&run, checksum, pack, finished).map(|()| true)
+                checkpoints.save(&run, checksum, pack, finished).map(|()| true)
             }
             None => Ok(false),
         };
         let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
-        train_pack(&run, &mut pack, observer, &mut save, &mut Unwatched)?;
+        train_pack(&run, &mut pack, observer, &mut save, &mut NoCallback)?;
         finished.extend(finish(pack));
-        save_or_tell(observer, || save_state(None, &finished))?;
+        save_or_report(observer, || save_state(None, &finished))?;
     }
     choose(&run, checksum.to_string(), finished, observer)
 }
 
-/// Trains restarts of a fit, side by side as far as the device can; `watch` sees each on the way and gets its model
-/// when its pack is done. Restart r is the one that [`fit`] would train with the same settings.
+/// Trains the given restarts, in parallel if the device can, and passes their models to the callback. Restart r is the
+/// one that [`fit`] would train with the same settings.
 pub fn fit_restarts<D: Device>(
     data: &Dataset,
     settings: &CheckedSettings,
     device: &D,
     restarts: Range<usize>,
     observer: &mut dyn Observer,
-    watch: &mut dyn Watch<D>,
+    callback: &mut dyn EpochCallback<D>,
 ) -> Result<()> {
     require_memory(device, data, settings, restarts.len(), false)?;
     check_rows_differ(data)?;
@@ -145,31 +147,31 @@ pub fn fit_restarts<D: Device>(
     let mut first = restarts.start;
     while first < restarts.end {
         let left = restarts.end - first;
-        let side_by_side = device.restarts_at_once(left).clamp(1, left);
-        let mut pack = Pack::new(&run, first..first + side_by_side)?;
-        let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(false), watch);
+        let n_parallel = device.restarts_at_once(left).clamp(1, left);
+        let mut pack = Pack::new(&run, first..first + n_parallel)?;
+        let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(false), callback);
         data.check_unchanged_since(&checksum)?;
         trained?;
         let models = finish(pack).into_iter().map(|(done, values)| {
             Vade::assemble(data, checksum.clone(), settings, &run.architecture, values, done)
         });
-        watch.finished(models.collect())?;
-        first += side_by_side;
+        callback.on_models(models.collect())?;
+        first += n_parallel;
     }
     Ok(())
 }
 
-/// The stages, from wherever the pack stands.
+/// Runs all stages, from the pack's current state.
 fn train_pack<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
-    watch: &mut dyn Watch<D>,
+    callback: &mut dyn EpochCallback<D>,
 ) -> Result<()> {
     loop {
-        let tried = start_to_try(run, pack);
-        if let Some(start) = tried {
+        let trial = current_trial(run, pack);
+        if let Some(start) = trial {
             observer.event(&Event::StartBegan { restart: pack.state.restarts.start, start });
         }
         if pack.state.stage == Stage::Pretrain {
@@ -177,16 +179,16 @@ fn train_pack<D: Device>(
         }
         if pack.state.stage == Stage::Mixture {
             start_mixture(run, pack, observer, save)?;
-            watch.epoch(run, pack)?;
+            callback.on_epoch_end(run, pack)?;
         }
-        if tried.is_none() {
-            return train(run, pack, observer, save, watch);
+        if trial.is_none() {
+            return train(run, pack, observer, save, callback);
         }
-        try_start(run, pack, observer, save)?;
+        run_trial(run, pack, observer, save)?;
     }
 }
 
-/// What a trained pack leaves: the state that each restart kept.
+/// The kept state of each restart in a trained pack.
 fn finish<D: Device>(pack: Pack<D>) -> Vec<(Finished, Vec<f32>)> {
     let state = pack.state;
     let parts = state.records.into_iter().zip(state.best).zip(state.likelihoods).zip(pack.best_values);
@@ -197,7 +199,7 @@ fn finish<D: Device>(pack: Pack<D>) -> Vec<(Finished, Vec<f32>)> {
         .collect()
 }
 
-/// Clustering rows that are all the same has no answer.
+/// Returns an error if all rows are the same: there is then nothing to cluster.
 fn check_rows_differ(data: &Dataset) -> Result<()> {
     let d = data.n_columns();
     let (mut first, mut other) = (vec![0.0; d], vec![0.0; d]);
@@ -212,7 +214,7 @@ fn check_rows_differ(data: &Dataset) -> Result<()> {
     Err(Error::data(data.source(), problem).with_hint("check that the right array or columns were read"))
 }
 
-/// Keeps one restart by the label-free score that was asked for.
+/// Chooses a restart by the label-free score in the settings.
 fn choose<D: Device>(
     run: &Run<'_, D>,
     checksum: String,
@@ -227,12 +229,12 @@ fn choose<D: Device>(
     let chosen = (1..restarts.len())
         .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
     let mut assignments = Vec::new();
-    let mut go_on = ask(observer, Stage::Joint, run.settings.epochs);
+    let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
     let mut model = None;
     for (i, (done, values)) in finished.into_iter().enumerate() {
         let checksum = checksum.clone();
         let vade = Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, done);
-        assignments.push(vade.assign_asking(run.device, run.data, &mut go_on)?.clusters);
+        assignments.push(vade.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?.clusters);
         if i == chosen {
             model = Some(vade);
         }

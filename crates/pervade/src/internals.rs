@@ -9,15 +9,15 @@
 pub use crate::infer::{Pass, decoded, outputs};
 #[doc(inline)]
 pub use crate::nn::{
-    Activations, Architecture, BatchNorm, Convolution, Layer, Network, Normed, Sizes, Tape,
+    Activations, Architecture, BatchNorm, BatchNormBuffers, Convolution, Layer, Network, Sizes, Tape,
     TransposedConvolution,
 };
 #[doc(inline)]
 pub use crate::record::Finished;
 #[doc(inline)]
 pub use crate::train::{
-    Best, JointStep, Pack, Run, Save, StartGroups, State, clusters, for_each_block, heads, latents,
-    maximise_elbo, pretrain, require_memory, run_steps, start_mixture, start_to_try, train, try_start,
+    Best, JointStep, Pack, Run, Save, StartGrouping, State, clusters, current_trial, for_each_block, heads,
+    latents, maximise_elbo, pretrain, require_memory, run_steps, run_trial, start_mixture, train,
 };
 #[doc(inline)]
 pub use crate::{files, memory, seed};

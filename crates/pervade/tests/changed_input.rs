@@ -107,7 +107,7 @@ struct When<F> {
 impl<F: FnOnce()> Observer for When<F> {
     fn event(&mut self, event: &Event<'_>) -> Control {
         self.saved += usize::from(matches!(event, Event::Saved));
-        if event.described()["event"] == self.name
+        if event.to_json()["event"] == self.name
             && let Some(then) = self.then.take()
         {
             then();

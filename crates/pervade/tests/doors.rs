@@ -114,7 +114,7 @@ struct StopIn {
 
 impl Observer for StopIn {
     fn event(&mut self, event: &Event<'_>) -> Control {
-        assert!(event.described()["event"].is_string());
+        assert!(event.to_json()["event"].is_string());
         if let Event::StageStarted { stage, .. } = event {
             self.now = Some(*stage);
         }

@@ -8,7 +8,7 @@ use pervade::compute::prelude::*;
 use pervade::compute::*;
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Csr, Dataset, PrepareKind, Values};
-use pervade::train::{JointStep, Pack, Run, Silent, Unwatched, pretrain, start_mixture, train};
+use pervade::train::{JointStep, NoCallback, Pack, Run, Silent, pretrain, start_mixture, train};
 
 /// The same table dense and as sparse rows: two thirds of the entries are zero, row 2 all of them.
 fn dense_and_sparse(n_rows: usize, d: usize) -> [Dataset<'static>; 2] {
@@ -121,7 +121,7 @@ fn stages_side_by_side_equal_each_alone() {
         let mut pack = Pack::new(&run, restarts).unwrap();
         pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
         start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
-        train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut Unwatched).unwrap();
+        train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut NoCallback).unwrap();
         pack
     };
     let together = trained(0..2);

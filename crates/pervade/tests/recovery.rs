@@ -11,7 +11,7 @@ use pervade::config::{Clusters, Keep, Recipe, Settings};
 use pervade::data::{Csr, Dataset, Values};
 use pervade::metrics::accuracy;
 use pervade::seed::{Key, Stream};
-use pervade::train::{Control, Event, Observer, Pack, Run, Unwatched, pretrain, start_mixture, train};
+use pervade::train::{Control, Event, NoCallback, Observer, Pack, Run, pretrain, start_mixture, train};
 
 const ROWS: usize = 900;
 const COLUMNS: usize = 10;
@@ -194,7 +194,7 @@ fn the_best_state_is_kept() {
         };
         pretrain(&run, &mut pack, &mut Saver, &mut save).unwrap();
         start_mixture(&run, &mut pack, &mut Saver, &mut save).unwrap();
-        train(&run, &mut pack, &mut Saver, &mut save, &mut Unwatched).unwrap();
+        train(&run, &mut pack, &mut Saver, &mut save, &mut NoCallback).unwrap();
         let record = &pack.state.records[0];
         let scores: Vec<f64> = record.states.iter().map(|state| state.modularity).collect();
         assert_eq!(scores.len(), 5, "the start and four more");

@@ -8,7 +8,7 @@ use pervade::config::{CheckedSettings, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::record::RestartRecord;
 use pervade::train::{
-    Control, Event, Observer, Pack, Run, Silent, Unwatched, pretrain, start_mixture, train,
+    Control, Event, NoCallback, Observer, Pack, Run, Silent, pretrain, start_mixture, train,
 };
 use pervade::{Fit, fit};
 
@@ -38,10 +38,10 @@ fn fitted(data: &Dataset, starts: usize, observer: &mut dyn Observer) -> Fit {
 fn alone(data: &Dataset, restart: usize, start: usize) -> RestartRecord {
     let (settings, cpu) = (settings(data, STARTS), Cpu::new());
     let run = Run::new(&cpu, data, &settings).unwrap();
-    let mut pack = Pack::begin(&run, restart..restart + 1, start).unwrap();
+    let mut pack = Pack::for_trial(&run, restart..restart + 1, start).unwrap();
     pretrain(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
     start_mixture(&run, &mut pack, &mut Silent, &mut |_| Ok(false)).unwrap();
-    train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut Unwatched).unwrap();
+    train(&run, &mut pack, &mut Silent, &mut |_| Ok(false), &mut NoCallback).unwrap();
     pack.state.records.remove(0)
 }
 

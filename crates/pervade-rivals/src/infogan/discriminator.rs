@@ -2,7 +2,7 @@
 
 use crate::ImageDevice;
 use pervade::compute::{Activation, AdamStep, Affine, Layout, Matrix, NormSlots, Params, Result};
-use pervade::nn::{BatchNorm, Convolution, Normed};
+use pervade::nn::{BatchNorm, BatchNormBuffers, Convolution};
 
 use super::{Sizes, halving};
 
@@ -32,12 +32,12 @@ pub(crate) struct DiscriminatorTape<B> {
     first: Matrix<B>,
     second_unfolded: Matrix<B>,
     /// [n q q, channels], then [n, q q channels].
-    second: Normed<B>,
-    third: Normed<B>,
+    second: BatchNormBuffers<B>,
+    third: BatchNormBuffers<B>,
     heads: Matrix<B>,
     /// D's logits, then their gradient: [1, n, 1].
     pub(crate) logits: Matrix<B>,
-    recognition: Normed<B>,
+    recognition: BatchNormBuffers<B>,
     /// Q's output: logits of the category, means and optionally log variances of the continuous codes; then its
     /// gradient: [1, n, K + C or K + 2C].
     pub(crate) output: Matrix<B>,
@@ -58,7 +58,7 @@ impl<B> DiscriminatorTape<B> {
         gradients: bool,
     ) -> Result<Self> {
         let matrix = |rows, columns| Matrix::zeros(device, 1, rows, columns);
-        let normed = |x, y| Normed::new(device, x, y, groups, gradients);
+        let normed = |x, y| BatchNormBuffers::new(device, x, y, groups, gradients);
         let [near, far] = sizes.channels;
         let (quarter, half) = ((sizes.side / 4).pow(2), (sizes.side / 2).pow(2));
         let n_gradients = if gradients { n } else { 0 };

@@ -2,7 +2,7 @@
 
 use crate::ImageDevice;
 use pervade::compute::{Activation, AdamStep, Affine, Layout, Matrix, NormSlots, Params, Result};
-use pervade::nn::{BatchNorm, Normed, TransposedConvolution};
+use pervade::nn::{BatchNorm, BatchNormBuffers, TransposedConvolution};
 
 use super::{Sizes, halving};
 
@@ -21,11 +21,11 @@ pub(crate) struct Generator {
 pub(crate) struct GeneratorTape<B> {
     /// Category, continuous codes, noise: [1, n, K + C + Z].
     pub(crate) z: Matrix<B>,
-    first: Normed<B>,
+    first: BatchNormBuffers<B>,
     /// [n, q q channels], then [n q q, channels].
-    second: Normed<B>,
+    second: BatchNormBuffers<B>,
     windows: Matrix<B>,
-    third: Normed<B>,
+    third: BatchNormBuffers<B>,
     last_windows: Matrix<B>,
     /// [1, n, S S]: each pixel in (0, 1).
     pub(crate) images: Matrix<B>,
@@ -41,7 +41,7 @@ impl<B> GeneratorTape<B> {
         gradients: bool,
     ) -> Result<Self> {
         let matrix = |rows, columns| Matrix::zeros(device, 1, rows, columns);
-        let normed = |x, y| Normed::new(device, x, y, 1, gradients);
+        let normed = |x, y| BatchNormBuffers::new(device, x, y, 1, gradients);
         let [near, far] = sizes.channels;
         let (quarter, half) = ((sizes.side / 4).pow(2), (sizes.side / 2).pow(2));
         let n_gradients = if gradients { n } else { 0 };

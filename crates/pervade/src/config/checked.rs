@@ -1,4 +1,4 @@
-//! What settings must fulfil, alone and against the data, and what is decided from the data where they leave it open.
+//! Checks of the settings, alone and against the data, and the choice of values that they leave open.
 
 use super::{Clusters, LikelihoodKind, NetworkKind, PRETRAIN_STEPS, PretrainKind, Settings};
 use crate::compute::Likelihood;
@@ -6,7 +6,8 @@ use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, require_columns
 use crate::nn::{Architecture, Sizes};
 use crate::{Error, Hint, Result};
 
-/// Settings that fit the data, nothing left open. Only these reach training, and only [`Settings::check`] makes them.
+/// Settings that were checked against the data, with every value decided. Training accepts only these, and only
+/// [`Settings::check`] creates them.
 ///
 /// ```compile_fail
 /// # let data = pervade::Dataset::from_rows(4, 1, vec![1.0, 2.0, 3.0, 4.0])?;
@@ -34,12 +35,12 @@ impl CheckedSettings {
         &self.settings
     }
 
-    /// K, or none for `auto`.
+    /// Number of clusters, K; `None` for `auto`.
     pub fn n_clusters(&self) -> Option<usize> {
         self.n_clusters
     }
 
-    /// C.
+    /// Number of components, C.
     pub fn n_components(&self) -> usize {
         self.n_components
     }
@@ -49,7 +50,7 @@ impl CheckedSettings {
         &self.preparation
     }
 
-    /// p(x|z); a variance that was left open is estimated after pretraining.
+    /// p(x|z); if the settings do not give its variance, that is estimated after pretraining.
     pub fn likelihood(&self) -> Likelihood {
         self.likelihood
     }
@@ -86,7 +87,7 @@ impl CheckedSettings {
 }
 
 impl Settings {
-    /// Checks every value, alone and against the data, and fills in what was left open.
+    /// Checks every value, alone and against the data, and chooses the values that are `None`.
     pub fn check(self, data: &Dataset) -> Result<CheckedSettings> {
         data.unless_changed(self.check_against(data))
     }
@@ -150,13 +151,13 @@ impl Settings {
         within("learning-rate-floor", self.learning_rate_floor, 0.0, 1.0)?;
         within("epsilon", self.epsilon, 1e-12, 1.0)?;
         self.noise_variance.map_or(Ok(()), |v| within("noise-variance", v, 1e-8, 1e8))?;
-        const MOST: usize = 1 << 16;
+        const MAX: usize = 1 << 16;
         let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
-        if widest > MOST {
+        if widest > MAX {
             return Err(Error::setting(
                 "hidden, latents or samples",
                 widest,
-                format!("must be at most {MOST}"),
+                format!("must be at most {MAX}"),
             ));
         }
         Ok(())
@@ -180,19 +181,19 @@ impl Settings {
     }
 
     fn check_components(&self, n: usize, n_clusters: Option<usize>) -> Result<usize> {
-        let fewest = n_clusters.unwrap_or(2);
+        let min = n_clusters.unwrap_or(2);
         if let Some(c) = self.components {
-            at_least("components", c, fewest)?;
+            at_least("components", c, min)?;
             if c > n {
                 return Err(Error::setting("components", c, format!("but the data have only {n} rows")));
             }
             return Ok(c);
         }
-        let wanted = n_clusters.map_or(AUTO_COMPONENTS, |k| COMPONENTS_A_CLUSTER * k);
-        Ok(wanted.min(n / ROWS_A_COMPONENT).max(fewest).min(n))
+        let wanted = n_clusters.map_or(AUTO_COMPONENTS, |k| COMPONENTS_PER_CLUSTER * k);
+        Ok(wanted.min(n / MIN_ROWS_PER_COMPONENT).max(min).min(n))
     }
 
-    /// Whether the networks suit the data and the other settings.
+    /// Checks that the networks suit the data and the other settings.
     fn check_network(&self, data: &Dataset, likelihood: Likelihood) -> Result<()> {
         if self.network == NetworkKind::Dense {
             return Ok(());
@@ -253,42 +254,42 @@ impl Settings {
     }
 }
 
-/// Components for each asked-for cluster (RECIPE: accuracy rises up to about 15).
-const COMPONENTS_A_CLUSTER: usize = 15;
-/// Components when the number of clusters is not known.
+/// Components per cluster (RECIPE: accuracy rises up to about 15).
+const COMPONENTS_PER_CLUSTER: usize = 15;
+/// Components if the number of clusters is not given.
 const AUTO_COMPONENTS: usize = 150;
-/// A component is not worth fitting to fewer rows than this.
-const ROWS_A_COMPONENT: usize = 20;
-/// Epochs of joint training: on MNIST most of what it gains, in the time that two cores have.
+/// The fewest rows per component for which it is worth fitting one.
+const MIN_ROWS_PER_COMPONENT: usize = 20;
+/// Epochs of joint training: most of the gain on MNIST, in an acceptable time on two cores.
 const JOINT_EPOCHS: usize = 40;
-/// Columns are on one scale when the most spread one is at most this much wider than the average.
+/// Columns are on one scale if the largest standard deviation is at most this multiple of the mean one.
 const ONE_SCALE_RATIO: f64 = 10.0;
-/// Spreads that the networks' start values suit.
-const FAMILIAR_SPREAD: std::ops::RangeInclusive<f64> = 0.01..=10.0;
+/// Standard deviations for which the networks' initial values are suitable.
+const USUAL_DEVIATION: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
-/// Small whole numbers (grey levels, bytes) go to [0, 1]; tables whose columns are already on one familiar scale
-/// (0/1 columns, for example) stay as they are, because the size of a column then means something; everything
-/// else is standardised.
+/// Small integers (grey levels, bytes) are scaled to [0, 1]; tables whose columns are already on one usual scale (0/1
+/// columns, for example) are not changed, because differences in scale are then meaningful; everything else is
+/// standardised.
 fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
     if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
         return PrepareKind::UnitRange;
     }
-    let spreads = data.column_deviations();
-    let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
-    let widest = spreads.iter().copied().fold(0.0, f64::max);
-    let familiar = widest <= ONE_SCALE_RATIO * mean && FAMILIAR_SPREAD.contains(&mean);
-    if familiar { PrepareKind::None } else { PrepareKind::Standardise }
+    let deviations = data.column_deviations();
+    let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
+    let largest = deviations.iter().copied().fold(0.0, f64::max);
+    let is_usual = largest <= ONE_SCALE_RATIO * mean && USUAL_DEVIATION.contains(&mean);
+    if is_usual { PrepareKind::None } else { PrepareKind::Standardise }
 }
 
-fn at_least(name: &str, value: usize, least: usize) -> Result<()> {
-    if value < least {
-        return Err(Error::setting(name, value, format!("must be at least {least}")));
+fn at_least(name: &str, value: usize, min: usize) -> Result<()> {
+    if value < min {
+        return Err(Error::setting(name, value, format!("must be at least {min}")));
     }
     Ok(())
 }
 
 fn within(name: &str, value: f32, low: f32, high: f32) -> Result<()> {
-    // Written so that NaN fails.
+    // False for NaN.
     if value >= low && value <= high {
         return Ok(());
     }

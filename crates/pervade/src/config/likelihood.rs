@@ -1,4 +1,4 @@
-//! Which likelihood a user asks for, and which one the data get.
+//! The setting `likelihood`, and the choice of p(x|z) from it and the data.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,24 +10,24 @@ use crate::{Error, Hint, Result};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LikelihoodKind {
-    /// Bernoulli when all prepared data lie in [0, 1], else Gaussian with one fixed variance.
+    /// Bernoulli if all prepared data lie in [0, 1], otherwise Gaussian with one fixed variance.
     Auto,
-    /// Data in [0, 1].
+    /// Bernoulli, for data in [0, 1].
     Bernoulli,
-    /// Mean and log variance for every column, as the paper defines it.
+    /// Gaussian with mean and log variance for every column, as in the paper.
     Gaussian,
-    /// One noise variance.
+    /// Gaussian with one fixed variance for all columns.
     GaussianFixed,
 }
 
 names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli" => LikelihoodKind::Bernoulli,
     "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed);
 
-/// The noise variance before it is estimated, and in the authors' code, which sums squared errors.
+/// The variance before it is estimated; also that of the authors' code, which sums squared errors.
 const NOISE_VARIANCE: f32 = 0.5;
 
 impl LikelihoodKind {
-    /// The likelihood of data that reach from `low` to `high` once they are prepared.
+    /// The likelihood for prepared data in the range from `low` to `high`.
     pub(super) fn resolve(self, low: f32, high: f32, noise_variance: Option<f32>) -> Result<Likelihood> {
         let likelihood = match self {
             LikelihoodKind::Auto if low >= 0.0 && high <= 1.0 => Likelihood::Bernoulli,
@@ -41,7 +41,7 @@ impl LikelihoodKind {
         if low >= lowest && high <= highest {
             return Ok(likelihood);
         }
-        let must = format!("but the prepared data reach from {low} to {high}, outside [{lowest}, {highest}]");
+        let must = format!("but the prepared data range from {low} to {high}, outside [{lowest}, {highest}]");
         let hint = Hint::new("use ").setting_to("prepare", "unit").text(", or ");
         Err(Error::setting("likelihood", self, must)
             .with_hint(hint.setting_to("likelihood", LikelihoodKind::GaussianFixed)))

@@ -1,10 +1,10 @@
-//! Settings whose values have names.
+//! Names of the values of enumerated settings.
 
-/// The names of a setting's values, for configuration files, flags and messages alike.
+/// Implements the names of a setting's values, for configuration files, flags and messages.
 macro_rules! names {
     ($kind:ty, $setting:literal: $($name:literal => $value:expr),*) => {
         impl $kind {
-            /// All values by name.
+            /// The names of all values.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
         }
         impl std::str::FromStr for $kind {

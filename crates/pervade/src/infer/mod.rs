@@ -1,5 +1,5 @@
-//! The networks and the mixture with their parameters as they are, without noise or gradients: for training, which looks at
-//! its own state, and for the fitted model.
+//! Inference with fixed parameters, without noise or gradients: for the fitted model, and for training, which scores
+//! its own states.
 
 mod memory;
 mod pass;

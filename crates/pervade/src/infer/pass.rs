@@ -1,4 +1,4 @@
-//! A pass over all rows with the parameters as they are: no noise, no gradient.
+//! Passes over all rows with fixed parameters, without noise or gradients.
 
 use crate::Result;
 use crate::compute::{Device, Gamma, Likelihood, Matrix, Params, RowSelection};
@@ -8,19 +8,19 @@ use crate::nn::{Architecture, Tape};
 /// Rows per block of a pass: enough to fill the cores, small enough to stay in the cache.
 pub(crate) const BLOCK: usize = 512;
 
-/// One block of rows, on the host, of one restart.
+/// The encoder's results for one block of rows and one restart, on the host.
 pub struct Pass<'p> {
-    /// Which restart.
+    /// Index of the restart within the parameters.
     pub restart: usize,
-    /// The first row.
+    /// Index of the block's first row.
     pub first: usize,
-    /// What the head gives: means and log variances of q(z|x), [rows, 2J].
+    /// Output of the head: means and log variances of q(z|x), [rows, 2J].
     pub heads: &'p [f32],
-    /// Log joint of each component at the latent mean, [rows, C]; empty unless asked for.
+    /// Log joint of each component at the latent mean, [rows, C]; empty if it was not requested.
     pub log_joints: &'p [f32],
 }
 
-/// Calls `visit` with every block of rows of a fitted model; without a `gamma`, without log joints.
+/// Calls `visit` with every block of rows, in order; log joints are computed only if `gamma` is given.
 pub(crate) fn blocks<D: Device>(
     device: &D,
     rows: &D::Rows<'_>,
@@ -97,7 +97,7 @@ fn output_blocks<D: Device>(
     Ok(())
 }
 
-/// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
+/// Decodes latents into rows, [N, D]: means of p(x|z) in the units of the data.
 ///
 /// # Shapes
 /// - latents: `[N, J]`

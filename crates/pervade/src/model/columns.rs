@@ -1,4 +1,4 @@
-//! Columns are matched by name: a table in another order is used in the model's order, one with other names is refused.
+//! Columns matched by name: a table in another order is reordered, one with other names is an error.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -8,13 +8,13 @@ use crate::data::Dataset;
 use crate::memory::{Need, require};
 use crate::{Error, Hint, Result};
 
-/// Names that a message lists.
-const LISTED: usize = 5;
+/// The largest number of names in a message.
+const MAX_LISTED: usize = 5;
 
 /// A table with its columns in the order of the model.
 #[derive(Debug)]
 pub enum Matched<'a, 'd> {
-    /// The table itself: its order is the model's, or there are no names to go by.
+    /// The table itself: its columns are in the model's order, or there are no names to match.
     AsGiven(&'a Dataset<'d>),
     /// A copy with the columns in the order of the model.
     Reordered(Dataset<'static>),
@@ -32,8 +32,8 @@ impl<'d> Deref for Matched<'_, 'd> {
 }
 
 impl Vade {
-    /// The table with its columns in the order of the model, matched by name. Where the model or the table has no names,
-    /// columns go by position. Names that differ are an error; so is another order where a name occurs twice.
+    /// The table with its columns in the order of the model, matched by name; by position if the model or the table
+    /// has no names. Other names are an error, and so is another order if a name occurs twice.
     pub fn matched<'a, 'd>(&self, data: &'a Dataset<'d>) -> Result<Matched<'a, 'd>> {
         let (Some(wanted), Some(given)) = (self.column_names(), data.column_names()) else {
             return Ok(Matched::AsGiven(data));
@@ -88,7 +88,7 @@ fn other_names(data: &Dataset, missing: &[&str], unexpected: &[&str]) -> Error {
 
 /// The first few names, and how many more there are.
 fn listed(names: &[&str]) -> String {
-    let shown: Vec<String> = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    let shown: Vec<String> = names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
     let more = names.len() - shown.len();
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }

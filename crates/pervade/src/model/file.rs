@@ -1,4 +1,4 @@
-//! The `.pervade` file: a safetensors file with one JSON entry of metadata.
+//! Reading and writing `.pervade` files: safetensors with one JSON entry of metadata.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -7,37 +7,37 @@ use std::path::Path;
 use safetensors::SafeTensors;
 
 use super::seal::{self, Seal};
-use super::tensors::{Named, float_values, named_tensors, shape_of, whole_values};
+use super::tensors::{NamedTensor, float_values, integer_values, serialize_tensors, shape_of};
 use super::vade::{Metadata, Vade};
 use crate::files::write_atomically;
 use crate::{Error, Hint, Result};
 
-/// Name and version of the format. A change that old readers would misread raises the number.
+/// Name and version of the format. The version changes if older readers would misread the file.
 pub(super) const FORMAT: &str = "pervade-model-1";
 const FAMILY: &str = "pervade-model-";
 const GROUPS: &str = "mixture.groups";
-/// No network that was ever trained is wider; a header that claims more is refused.
-const MOST_COLUMNS: usize = 1 << 28;
+/// The largest plausible number of columns or components; a header that claims more is refused.
+const MAX_COLUMNS: usize = 1 << 28;
 
 impl Vade {
-    /// Writes the model; the file appears whole or not at all.
+    /// Writes the model to a file, atomically.
     pub fn save(&self, path: &Path) -> Result<()> {
         let bytes = self.to_bytes()?;
         write_atomically(path, |out| out.write_all(&bytes))
     }
 
-    /// The model file's bytes.
+    /// The bytes of the model file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut tensors: Vec<Named> = Vec::new();
+        let mut tensors: Vec<NamedTensor> = Vec::new();
         for (name, slot) in self.architecture.layout.slots() {
             let values = &self.values[slot.range()];
             let shape = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
-            tensors.push(Named::shaped(name.clone(), shape, values));
+            tensors.push(NamedTensor::shaped(name.clone(), shape, values));
         }
-        tensors.push(Named::whole(GROUPS, self.groups.clone()));
+        tensors.push(NamedTensor::integers(GROUPS, self.groups.clone()));
         let metadata = Metadata { checksum: Some(seal::UNSET.to_string()), ..self.metadata.clone() };
         let json = serde_json::to_string(&metadata).map_err(|e| Error::model("model file", e.to_string()))?;
-        let mut bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
+        let mut bytes = serialize_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
         seal::reseal(&mut bytes);
         Ok(bytes)
     }
@@ -48,7 +48,7 @@ impl Vade {
         Self::from_bytes(&bytes, path)
     }
 
-    /// Reads a model from a file's bytes; `path` is for messages.
+    /// Reads a model from the bytes of a file; `path` is for messages.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let not_ours = |what: String| {
             let hint = Hint::new("models are made by ").command("fit");
@@ -83,8 +83,7 @@ impl Vade {
     }
 
     fn from_tensors(path: &Path, metadata: Metadata, tensors: &SafeTensors<'_>) -> Result<Self> {
-        // The table of slices is a few numbers; the buffer is made after every size was compared
-        // with the arrays that are really there.
+        // The layout is small; the parameter buffer is allocated after all shapes were checked against the file.
         let Metadata { n_columns, image, likelihood, n_components, .. } = metadata;
         let architecture = metadata.settings.architecture(n_columns, image, likelihood, n_components);
         for (name, slot) in architecture.layout.slots() {
@@ -101,12 +100,12 @@ impl Vade {
         for (name, slot) in architecture.layout.slots() {
             let array = float_values(path, tensors, name)?;
             if let Some(bad) = array.iter().find(|x| !x.is_finite()) {
-                return Err(Error::model(path.display(), format!("`{name}` holds {bad}")));
+                return Err(Error::model(path.display(), format!("`{name}` contains {bad}")));
             }
             values[slot.range()].copy_from_slice(&array);
         }
-        let groups = whole_values(path, tensors, GROUPS)?;
-        if groups.len() != metadata.n_components || !fills(&groups, metadata.n_clusters) {
+        let groups = integer_values(path, tensors, GROUPS)?;
+        if groups.len() != metadata.n_components || !covers_clusters(&groups, metadata.n_clusters) {
             return Err(Error::model(path.display(), "its components and clusters do not fit together"));
         }
         let remarks = match metadata.checksum {
@@ -117,14 +116,15 @@ impl Vade {
     }
 }
 
-/// Whether the groups are those of `n_clusters` clusters, each with a component.
-pub(crate) fn fills(groups: &[u32], n_clusters: usize) -> bool {
+/// Whether all groups are below `n_clusters` and every cluster has a component.
+pub(crate) fn covers_clusters(groups: &[u32], n_clusters: usize) -> bool {
     let mut seen = vec![false; n_clusters];
     let inside = groups.iter().all(|&g| seen.get_mut(g as usize).map(|there| *there = true).is_some());
     inside && seen.iter().all(|&there| there)
 }
 
-/// The error for a newer format, which comes before its metadata is read: its fields may mean something else.
+/// The error for another format, if it is one. It is checked before the metadata are parsed, because fields may have
+/// another meaning.
 fn other_format(path: &Path, json: &str) -> Option<Error> {
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
     let format = value.get("format")?.as_str().filter(|format| *format != FORMAT)?;
@@ -141,7 +141,7 @@ fn other_format(path: &Path, json: &str) -> Option<Error> {
 fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
     metadata.settings.check_ranges().map_err(|e| e.to_string())?;
     let d = metadata.n_columns;
-    if d == 0 || d > MOST_COLUMNS || metadata.n_components == 0 || metadata.n_components > MOST_COLUMNS {
+    if d == 0 || d > MAX_COLUMNS || metadata.n_components == 0 || metadata.n_components > MAX_COLUMNS {
         return Err(format!("{d} columns, {} components", metadata.n_components));
     }
     if metadata.n_clusters == 0 || metadata.n_clusters > metadata.n_components {

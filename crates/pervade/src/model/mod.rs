@@ -1,4 +1,4 @@
-//! The fitted model: what it is, what it can do, and its file.
+//! The fitted model: its content, its methods and its file.
 
 mod columns;
 mod file;
@@ -9,7 +9,7 @@ mod usage;
 mod vade;
 
 pub use columns::Matched;
-pub(crate) use file::fills;
+pub(crate) use file::covers_clusters;
 #[doc(hidden)]
 pub use seal::reseal;
 pub use usage::{Assignments, Generated};

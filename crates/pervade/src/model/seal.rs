@@ -1,34 +1,34 @@
-//! The checksum of a model or checkpoint file: over every byte of it, the checksum's own digits read as zeros.
+//! The checksum of a model or checkpoint file: over all of its bytes, with the checksum's own digits read as zeros.
 //!
-//! The entry `checksum` stands in the JSON metadata of the safetensors header, so that the file stays one that any
-//! safetensors reader opens.
+//! The entry `checksum` is part of the JSON metadata in the safetensors header, so that any safetensors reader can open
+//! the file.
 
 use std::ops::Range;
 use std::path::Path;
 
 use xxhash_rust::xxh3::Xxh3;
 
-/// The entry's value before the digits are known.
+/// The value of the entry before the digits are known.
 pub(crate) const UNSET: &str = "xxh3-128:00000000000000000000000000000000";
-/// What precedes the digits in the file: the metadata are a JSON text inside a JSON string.
+/// The bytes before the digits in the file: the metadata are JSON inside a JSON string.
 const ENTRY: &[u8] = br#"\"checksum\":\"xxh3-128:"#;
 const DIGITS: usize = 32;
 /// Bytes before the safetensors header, which give its length.
 const PREFIX: usize = 8;
 
-/// What the bytes of a file say about themselves.
+/// The result of verifying a file's checksum.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seal {
     /// There is no checksum: the file was written by an earlier version.
     Absent,
-    /// The checksum is that of the bytes; the value of its entry.
+    /// The checksum matches; the value of its entry.
     Intact(String),
-    /// The checksum is that of other bytes.
+    /// The checksum does not match.
     Broken,
 }
 
 impl Seal {
-    /// Compares the checksum of a file with its content.
+    /// Verifies the checksum of a file's bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let Some(digits) = find_digits(bytes) else { return Seal::Absent };
         let expected = digest(bytes, &digits);
@@ -48,8 +48,8 @@ pub(crate) fn unverified(path: &Path, what: &str) -> String {
     )
 }
 
-/// Writes the checksum of a file into its entry; a file without the entry stays as it is. Public for tests and
-/// fuzzing, which need files that are wrong in spite of a correct checksum.
+/// Writes the checksum of a file into its entry; a file without the entry is not changed. Public for tests and fuzzing,
+/// which need invalid files with a correct checksum.
 #[doc(hidden)]
 pub fn reseal(bytes: &mut [u8]) {
     if let Some(digits) = find_digits(bytes) {
@@ -58,7 +58,7 @@ pub fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// Where the digits are: after the last such entry inside the header.
+/// The range of the digits: after the last such entry in the header.
 fn find_digits(bytes: &[u8]) -> Option<Range<usize>> {
     let length = u64::from_le_bytes(bytes.get(..PREFIX)?.try_into().ok()?);
     let end = usize::try_from(length).ok()?.checked_add(PREFIX)?;

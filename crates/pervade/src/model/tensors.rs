@@ -1,4 +1,4 @@
-//! Named arrays in a safetensors file.
+//! Named tensors in safetensors files.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,37 +8,40 @@ use safetensors::{SafeTensors, serialize};
 
 use crate::{Error, Result};
 
-/// An array with its name and shape.
-pub(crate) struct Named {
+/// A tensor with its name.
+pub(crate) struct NamedTensor {
     name: String,
     shape: Vec<usize>,
     dtype: Dtype,
     bytes: Vec<u8>,
 }
 
-impl Named {
-    /// Single-precision numbers in one row.
+impl NamedTensor {
+    /// A one-dimensional `f32` tensor.
     pub(crate) fn floats(name: impl Into<String>, values: Vec<f32>) -> Self {
         let shape = vec![values.len()];
         Self::shaped(name, shape, &values)
     }
 
-    /// Single-precision numbers of any shape.
+    /// An `f32` tensor of any shape.
     pub(crate) fn shaped(name: impl Into<String>, shape: Vec<usize>, values: &[f32]) -> Self {
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         Self { name: name.into(), shape, dtype: Dtype::F32, bytes }
     }
 
-    /// Whole numbers in one row.
-    pub(crate) fn whole(name: impl Into<String>, values: Vec<u32>) -> Self {
+    /// A one-dimensional `u32` tensor.
+    pub(crate) fn integers(name: impl Into<String>, values: Vec<u32>) -> Self {
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         Self { name: name.into(), shape: vec![values.len()], dtype: Dtype::U32, bytes }
     }
 }
 
-/// The file's bytes. The metadata must have one entry: a map of several has no fixed order, and the
-/// same run must give the same bytes.
-pub(crate) fn named_tensors(tensors: &[Named], metadata: HashMap<String, String>) -> Result<Vec<u8>> {
+/// Serialises tensors to the bytes of a file. The metadata must have exactly one entry: a map of several has no fixed
+/// order, and the same run must give the same bytes.
+pub(crate) fn serialize_tensors(
+    tensors: &[NamedTensor],
+    metadata: HashMap<String, String>,
+) -> Result<Vec<u8>> {
     debug_assert_eq!(metadata.len(), 1);
     let fail = |e: safetensors::SafeTensorError| Error::model("model file", e.to_string());
     let views = tensors
@@ -64,20 +67,20 @@ fn view<'t>(path: &Path, tensors: &'t SafeTensors<'_>, name: &str, dtype: Dtype)
     Ok(view)
 }
 
-/// Single-precision numbers by name.
+/// The values of an `f32` tensor.
 pub(crate) fn float_values(path: &Path, tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>> {
     let view = view(path, tensors, name, Dtype::F32)?;
     Ok(view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
 }
 
-/// The shape of an array.
+/// The shape of a tensor.
 pub(crate) fn shape_of(path: &Path, tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<usize>> {
     let missing = |_| Error::model(path.display(), format!("`{name}` is missing"));
     Ok(tensors.tensor(name).map_err(missing)?.shape().to_vec())
 }
 
-/// Whole numbers by name.
-pub(crate) fn whole_values(path: &Path, tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<u32>> {
+/// The values of a `u32` tensor.
+pub(crate) fn integer_values(path: &Path, tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<u32>> {
     let view = view(path, tensors, name, Dtype::U32)?;
     Ok(view.data().chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
 }

@@ -1,5 +1,4 @@
-//! What a fitted model does: assign, embed, generate, reconstruct, score. No labels, no noise but
-//! where rows are generated.
+//! The methods of a fitted model: assign, embed, generate, reconstruct, score. Only generated rows are random.
 
 use rayon::prelude::*;
 
@@ -13,45 +12,46 @@ use crate::memory::{Need, product, require};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
-/// The cluster of each row, and the probability of every cluster.
+/// Clusters of rows, with the probability of every cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Assignments {
-    /// Most probable cluster of each row, the first of equals.
+    /// Most probable cluster of each row; ties go to the first.
     pub clusters: Vec<u32>,
     /// q(c|x), [N, K]; each row sums to one.
     pub probabilities: Vec<f32>,
-    /// K.
+    /// Number of clusters, K.
     pub n_clusters: usize,
 }
 
-/// New rows, in the units of the data.
+/// Generated rows, in the units of the data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Generated {
-    /// The cluster each row was drawn from.
+    /// Cluster that each row was drawn from.
     pub clusters: Vec<u32>,
-    /// The means of p(x|z), [count, D].
+    /// Means of p(x|z), [count, D].
     pub rows: Vec<f32>,
 }
 
 impl Vade {
-    /// The cluster of each row: argmax of q(c|x) at the latent mean. Columns are [matched](Vade::matched) by name here
-    /// and below.
+    /// Assigns each row to a cluster: the argmax of q(c|x) at the latent mean.
+    ///
+    /// This and the following methods [match](Vade::matched) columns by name.
     pub fn assign<D: Device>(&self, device: &D, data: &Dataset) -> Result<Assignments> {
         let data = &*self.matched(data)?;
         self.check_magnitude(data, false)?;
         self.assign_visiting(device, data, |pass| self.check_latents(data, pass))
     }
 
-    /// The same for the rows of a fit, asking after each block of rows whether to go on.
-    pub(crate) fn assign_asking<D: Device>(
+    /// [`Vade::assign`] for the rows of a fit, with a call of `check_interrupt` after each block of rows.
+    pub(crate) fn assign_with_interrupt<D: Device>(
         &self,
         device: &D,
         data: &Dataset,
-        ask: Interrupt<'_>,
+        check_interrupt: Interrupt<'_>,
     ) -> Result<Assignments> {
-        self.assign_visiting(device, data, |_| ask())
+        self.assign_visiting(device, data, |_| check_interrupt())
     }
 
     fn assign_visiting<D: Device>(
@@ -77,7 +77,7 @@ impl Vade {
         Ok(found)
     }
 
-    /// The latent mean of each row, [N, J].
+    /// Embeds each row: its latent mean, [N, J].
     pub fn embed<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let j = self.n_latents();
         self.require_memory(device, "embedding the rows", data.n_rows(), j, false)?;
@@ -92,10 +92,10 @@ impl Vade {
         Ok(latents)
     }
 
-    /// `count` new rows of a cluster, or of all clusters in the proportions of the prior.
+    /// Generates `count` rows of a cluster, or of all clusters in the proportions of the prior.
     ///
-    /// The generative process of the paper: a component of the cluster by its weight, a latent from
-    /// its Gaussian, and the mean of p(x|z).
+    /// This is the generative process of the paper: a component of the cluster by its weight, a latent from its
+    /// Gaussian, and the mean of p(x|z).
     pub fn generate<D: Device>(
         &self,
         device: &D,
@@ -110,13 +110,13 @@ impl Vade {
         let (j, key) = (self.n_latents(), Key::new(seed, Stream::Generate, 0));
         self.require_memory(device, "generating the rows", count, 1 + j + self.n_columns(), true)?;
         let (weights, means, variances) = self.components();
-        let open = |m: usize| cluster.is_none_or(|c| self.groups[m] as usize == c);
-        let total: f64 = (0..weights.len()).filter(|&m| open(m)).map(|m| weights[m]).sum();
+        let is_allowed = |m: usize| cluster.is_none_or(|c| self.groups[m] as usize == c);
+        let total: f64 = (0..weights.len()).filter(|&m| is_allowed(m)).map(|m| weights[m]).sum();
         let (mut clusters, mut latents) = (Vec::with_capacity(count), Vec::with_capacity(count * j));
         for row in 0..count {
             let mut left = key.uniform(row as u64, 0, 0) * total;
             let mut chosen = None;
-            for m in (0..weights.len()).filter(|&m| open(m)) {
+            for m in (0..weights.len()).filter(|&m| is_allowed(m)) {
                 chosen = Some(m);
                 left -= weights[m];
                 if left < 0.0 {
@@ -134,7 +134,7 @@ impl Vade {
         Ok(Generated { clusters, rows: self.decode(device, &latents)? })
     }
 
-    /// Each row as the model sees it: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.
+    /// Reconstructs each row: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.
     pub fn reconstruct<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f32>> {
         let columns = self.n_latents() + self.n_columns();
         self.require_memory(device, "reconstructing the rows", data.n_rows(), columns, true)?;
@@ -148,7 +148,7 @@ impl Vade {
         }
     }
 
-    /// An error for the first row of a block whose latent mean is no finite number.
+    /// Returns an error for the first row of a block whose latent mean is not finite.
     fn check_latents(&self, data: &Dataset, pass: &Pass<'_>) -> Result<()> {
         let j = self.n_latents();
         let bad = |head: &[f32]| head[..j].iter().any(|z| !z.is_finite());
@@ -158,13 +158,13 @@ impl Vade {
         }
     }
 
-    /// The ELBO of each row with z at its mean, in nats: low for rows unlike those seen in fitting.
+    /// Scores each row: the ELBO with z at its mean, in nats. It is low for rows unlike those of the fit.
     ///
     /// DEVIATION(score-at-mean): the reconstruction term is taken at the latent mean instead of a
     /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
-        // Scores are doubles: as many bytes as two of the other results.
+        // Scores are `f64`: as many bytes as two `f32`.
         self.require_memory(device, "scoring the rows", data.n_rows(), 2, true)?;
         let data = &*self.matched(data)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
@@ -182,7 +182,7 @@ impl Vade {
                     let joints = &pass.log_joints[c * i..c * (i + 1)];
                     let reconstruction = self.metadata.likelihood.log_density(row, output);
                     let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
-                    // A row so far away that its numbers overflow is as unlike the data as can be.
+                    // A row whose values overflow is as unlike the data as possible.
                     if score.is_nan() { f64::NEG_INFINITY } else { score }
                 },
             ));
@@ -191,8 +191,8 @@ impl Vade {
         Ok(scores)
     }
 
-    /// Refuses work whose results, `columns` numbers for each of `n_rows` rows, do not fit into memory beside the
-    /// parameters and a block of rows.
+    /// Returns an error if the results, `columns` values for each of `n_rows` rows, do not fit into memory together
+    /// with the parameters and a block of rows.
     fn require_memory<D: Device>(
         &self,
         device: &D,
@@ -227,7 +227,7 @@ impl Vade {
         data.unless_changed(visited)
     }
 
-    /// The rows that latents stand for, [N, D]: means of p(x|z) in the units of the data.
+    /// Decodes latents into rows, [N, D]: means of p(x|z) in the units of the data.
     ///
     /// # Shapes
     /// - latents: `[N, J]`

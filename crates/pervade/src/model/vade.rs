@@ -1,4 +1,4 @@
-//! What a fitted model is.
+//! The content of a fitted model.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ use crate::nn::Architecture;
 use crate::record::Finished;
 use crate::record::{RestartRecord, StateScores};
 
-/// Everything in a model file that is not weights. No clock and no thread count: the same run gives
-/// the same bytes.
+/// Everything in a model file except the weights. It has no times or thread counts, so that the same run gives the same
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -21,66 +21,66 @@ pub struct Metadata {
     pub version: String,
     /// The settings of the run.
     pub settings: Settings,
-    /// How rows are prepared.
+    /// Preparation of rows.
     pub preparation: Preparation,
-    /// p(x|z) with its variance.
+    /// p(x|z), with its variance.
     pub likelihood: Likelihood,
-    /// Rows the model was fitted to.
+    /// Number of rows that the model was fitted to.
     pub n_rows: usize,
     /// Columns of the data, D.
     pub n_columns: usize,
-    /// Names of the columns, where the file had them.
+    /// Names of the columns, if the data had them.
     pub column_names: Option<Vec<String>>,
-    /// The shape of the pictures, where the rows are pictures.
+    /// Shape of the images, if the rows are images.
     pub image: Option<ImageShape>,
-    /// Fingerprint of the data.
+    /// Checksum of the data.
     pub data_checksum: String,
-    /// Clusters, K.
+    /// Number of clusters, K.
     pub n_clusters: usize,
-    /// Components of the prior, C.
+    /// Number of components of the prior, C.
     pub n_components: usize,
     /// Rows of each cluster when the model was fitted.
     pub occupancy: Vec<u64>,
-    /// Which restart this is, how it went.
+    /// The history of the restart that became the model.
     pub record: RestartRecord,
-    /// The other restarts in short, this one included.
+    /// Summaries of all restarts.
     pub restarts: Vec<RestartSummary>,
-    /// Mean pairwise agreement (ARI) of the restarts' clusters, when there was more than one.
+    /// Mean pairwise agreement (ARI) of the restarts' clusters, if there was more than one.
     pub stability: Option<f64>,
-    /// Checksum of the whole file that the model was read from; none for a model that was just fitted, and in files
-    /// that were written before there was one.
+    /// Checksum of the whole file that the model was read from; `None` for a model that was just fitted, and for files
+    /// of early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
 }
 
-/// A restart in one line.
+/// Summary of a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RestartSummary {
-    /// Counted from zero.
+    /// Index of the restart, counted from zero.
     pub restart: usize,
-    /// Nats per row in its last epoch.
+    /// ELBO of its last epoch, in nats per row.
     pub elbo: Option<f64>,
-    /// Scores of the state it kept.
+    /// Scores of the state that it kept.
     pub scores: Option<StateScores>,
 }
 
-/// A fitted VaDE: networks, grouped mixture prior, and how it came about.
+/// A fitted VaDE model: networks, mixture prior with its clusters, and the record of the fit.
 #[derive(Clone, Debug)]
 pub struct Vade {
     pub(super) metadata: Metadata,
     pub(super) architecture: Architecture,
-    /// The flat parameter buffer, P numbers.
+    /// The flat parameter buffer.
     pub(super) values: Vec<f32>,
     /// Cluster of each component.
     pub(super) groups: Vec<u32>,
-    /// What a user should know about the file that it was read from.
+    /// Remarks for the user about the file that it was read from.
     pub(super) remarks: Vec<String>,
 }
 
 impl Vade {
-    /// Puts a model together from a finished restart.
+    /// Creates a model from a finished restart.
     pub(crate) fn assemble(
         data: &Dataset,
         data_checksum: String,
@@ -112,7 +112,7 @@ impl Vade {
         Self { metadata, architecture: architecture.clone(), values, groups, remarks: Vec::new() }
     }
 
-    /// Adds what is known once all restarts are done.
+    /// Adds the metadata that are known once all restarts are finished.
     pub(crate) fn finish(
         &mut self,
         occupancy: Vec<u64>,
@@ -124,18 +124,18 @@ impl Vade {
         self.metadata.stability = stability;
     }
 
-    /// How it was made and how it went.
+    /// Settings, data and history of the fit.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// What a user should know about the file that the model was read from, such as that its content could not be
+    /// Remarks for the user about the file that the model was read from, for example that its content could not be
     /// verified; whole sentences without a full stop.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Clusters, K.
+    /// Number of clusters, K.
     pub fn n_clusters(&self) -> usize {
         self.metadata.n_clusters
     }
@@ -150,12 +150,12 @@ impl Vade {
         self.architecture.n_latents()
     }
 
-    /// Names of the columns, where the data had them.
+    /// Names of the columns, if the data had them.
     pub fn column_names(&self) -> Option<&[String]> {
         self.metadata.column_names.as_deref()
     }
 
-    /// The shape of the pictures, where the rows are pictures.
+    /// Shape of the images, if the rows are images.
     pub fn image(&self) -> Option<ImageShape> {
         self.metadata.image
     }

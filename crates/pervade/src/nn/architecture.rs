@@ -1,4 +1,4 @@
-//! Which layers there are and where their numbers lie.
+//! The layers of the networks and the offsets of their parameters.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::seed::Key;
 pub struct Sizes<'s> {
     /// Columns of the data, D.
     pub n_columns: usize,
-    /// Widths of the encoder's hidden layers; the decoder mirrors them. Of a convolutional network all but the last are
-    /// the channels of convolutions.
+    /// Widths of the encoder's hidden layers; the decoder mirrors them. In a convolutional network, all but the last
+    /// are the output channels of convolutions.
     pub hidden: &'s [usize],
-    /// Height, width and channels of the images that a convolutional network sees; none for a fully connected one.
+    /// Height, width and channels of the images for a convolutional network; `None` for a fully connected one.
     pub image: Option<[usize; 3]>,
     /// Outputs of the encoder: 2J for a Gaussian q(z|x).
     pub n_head: usize,
@@ -27,31 +27,31 @@ pub struct Sizes<'s> {
 }
 
 /// Encoder g: D - hidden - (mean, log variance of q(z|x)), decoder f: J - hidden reversed - output,
-/// and the mixture prior, as slices of one flat buffer.
+/// and the mixture prior, as slices of one flat parameter buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// From rows to [n, 2J]: J means, then J log variances; wider where q(z|x) is not a single Gaussian.
+    /// Maps rows to [n, 2J]: J means, then J log variances; wider if q(z|x) is not a single Gaussian.
     pub encoder: Network,
-    /// From latents to the parameters of p(x|z).
+    /// Maps latents to the parameters of p(x|z).
     pub decoder: Network,
     /// The prior's free parameters.
     pub mixture: MixtureSlots,
-    /// The table of names.
+    /// Name, shape and offset of each parameter.
     pub layout: Layout,
 }
 
-/// Windows of 4 x 4 pixels, two apart: a convolution halves the image, a transposed convolution doubles it.
+/// Windows of 4 x 4 pixels with stride 2: a convolution halves the image, a transposed convolution doubles it.
 fn halving([height, width, channels]: [usize; 3]) -> Windows {
     Windows { height, width, channels, size: 4, stride: 2, padding: 1 }
 }
 
 impl Sizes<'_> {
-    /// Convolutions of the encoder.
+    /// Number of convolutions in the encoder.
     fn n_convolutions(&self) -> usize {
         self.image.map_or(0, |_| self.hidden.len().saturating_sub(1))
     }
 
-    /// Height, width and channels before each convolution and after the last. Data that are no images count as one pixel.
+    /// Height, width and channels before each convolution and after the last. Other data count as images of one pixel.
     fn images(&self) -> Vec<[usize; 3]> {
         let mut images = vec![self.image.unwrap_or([1, 1, self.n_columns])];
         for (i, &channels) in self.hidden[..self.n_convolutions()].iter().enumerate() {
@@ -61,8 +61,8 @@ impl Sizes<'_> {
         images
     }
 
-    /// Widths of the fully connected part of the encoder: what its convolutions leave of an image (without any, the
-    /// columns), then the hidden layers.
+    /// Widths of the fully connected part of the encoder: the flattened output of its convolutions (the columns, if
+    /// there are none), then the hidden layers.
     fn widths(&self) -> Vec<usize> {
         let flat = self.images()[self.n_convolutions()].iter().product();
         std::iter::once(flat).chain(self.hidden[self.n_convolutions()..].iter().copied()).collect()
@@ -70,7 +70,7 @@ impl Sizes<'_> {
 }
 
 impl Architecture {
-    /// The networks and the prior of these sizes.
+    /// Networks and prior of the given sizes.
     pub fn new(sizes: &Sizes<'_>) -> Self {
         let mut layout = Layout::default();
         let encoder = encoder(&mut layout, sizes);
@@ -83,12 +83,12 @@ impl Architecture {
         Self { encoder, decoder, mixture, layout }
     }
 
-    /// D.
+    /// Columns of the data, D.
     pub fn n_columns(&self) -> usize {
         self.encoder.n_inputs()
     }
 
-    /// J.
+    /// Latent columns, J.
     pub fn n_latents(&self) -> usize {
         self.mixture.n_latents()
     }
@@ -103,23 +103,23 @@ impl Architecture {
         self.decoder.n_outputs()
     }
 
-    /// The networks' part of the flat buffer.
+    /// The range of the networks' parameters in the flat buffer.
     pub fn network_range(&self) -> Range<usize> {
         0..self.mixture.logits.offset
     }
 
-    /// The mixture's part of the flat buffer.
+    /// The range of the mixture's parameters in the flat buffer.
     pub fn mixture_range(&self) -> Range<usize> {
         self.mixture.logits.offset..self.layout.len()
     }
 
-    /// Start values (Glorot and Bengio, 2010): weights uniform within sqrt(6 / (in + out)), biases zero.
-    pub fn start_values(&self, key: Key) -> Vec<f32> {
+    /// Initial parameters (Glorot and Bengio, 2010): weights uniform within +-sqrt(6 / (in + out)), biases zero.
+    pub fn initial_values(&self, key: Key) -> Vec<f32> {
         let mut values = vec![0.0; self.layout.len()];
         let n_encoder = self.encoder.layers.len();
         for (index, layer) in self.encoder.layers.iter().chain(&self.decoder.layers).enumerate() {
             let weight = layer.weights().weight;
-            // The head is several layers side by side, each with J outputs.
+            // The head is several layers in parallel, each with J outputs.
             let is_head = index + 1 == n_encoder;
             let outputs = if is_head { self.n_latents() } else { weight.columns };
             fill_uniform(&mut values, weight, outputs, key, index as u32);

@@ -1,4 +1,4 @@
-//! Convolutions and transposed convolutions: an affine map of the windows of an image, or to them.
+//! Convolutions and transposed convolutions, as affine maps from or to the windows of an image.
 
 use crate::compute::{self, Activation, AdamStep, Affine, Layers, Layout, Matrix, Params, Result, Windows};
 
@@ -12,12 +12,12 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Adds its weights to the layout.
+    /// Creates the layer and adds its parameters to the layout.
     pub fn new(layout: &mut Layout, name: &str, windows: Windows, n_channels: usize) -> Self {
         Self { windows, layer: layout.push_affine(name, windows.window_len(), n_channels) }
     }
 
-    /// y = activation(convolution of x), [windows, output channels]; `unfolded` holds the windows of x, [windows, k k C].
+    /// y = activation(convolution of x), [windows, output channels]; `unfolded` holds the windows, [windows, k k C].
     pub fn forward<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -31,7 +31,7 @@ impl Convolution {
         device.affine(params, self.layer, unfolded, activation, y)
     }
 
-    /// The input's gradient, summed from that of its windows.
+    /// Gradient of the input: the sum of the gradients of its windows.
     pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -44,7 +44,7 @@ impl Convolution {
         device.fold(&self.windows, d_unfolded, dx)
     }
 
-    /// The weights' gradient, or Adam's step with it.
+    /// Gradients of weights and biases, or Adam's step with them.
     pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -57,9 +57,9 @@ impl Convolution {
     }
 }
 
-/// A transposed convolution: each pixel of the input becomes one window of the output, and windows that overlap add up.
+/// A transposed convolution: each pixel of the input becomes one window of the output; overlapping windows add up.
 ///
-/// There is one bias per number of the window, not one per channel: it is added before the windows are summed.
+/// There is one bias per element of the window, not one per channel: biases are added before the windows are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransposedConvolution {
     /// The windows of the output.
@@ -69,7 +69,7 @@ pub struct TransposedConvolution {
 }
 
 impl TransposedConvolution {
-    /// Adds its weights to the layout.
+    /// Creates the layer and adds its parameters to the layout.
     pub fn new(layout: &mut Layout, name: &str, n_channels: usize, windows: Windows) -> Self {
         Self { windows, layer: layout.push_affine(name, n_channels, windows.window_len()) }
     }
@@ -87,8 +87,8 @@ impl TransposedConvolution {
         device.fold(&self.windows, unfolded, y)
     }
 
-    /// The input's gradient, zero where the ReLU that made `relu_output` was off; `d_unfolded` becomes the gradient of the
-    /// windows, which `backward_weights` needs too.
+    /// Gradient of the input, zero where `relu_output` (that input, after a ReLU) is zero; `d_unfolded` becomes the
+    /// gradient of the windows, which `backward_weights` needs, too.
     pub fn backward_input<D: Layers + compute::Convolution>(
         &self,
         device: &D,
@@ -102,7 +102,7 @@ impl TransposedConvolution {
         device.affine_backward_input(params, self.layer, d_unfolded, relu_output, dx)
     }
 
-    /// The weights' gradient, or Adam's step with it.
+    /// Gradients of weights and biases, or Adam's step with them.
     pub fn backward_weights<D: Layers + compute::Convolution>(
         &self,
         device: &D,

@@ -3,35 +3,34 @@
 use super::{Convolution, TransposedConvolution};
 use crate::compute::{Activation, AdamStep, Affine, Device, Matrix, Params, Result};
 
-/// A layer without its activation, which belongs to the network.
+/// A layer without its activation, which the network applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Fully connected: x W + b.
     Affine(Affine),
-    /// A convolution of images.
+    /// A convolution over images.
     Convolution(Convolution),
     /// A transposed convolution, which enlarges images.
     TransposedConvolution(TransposedConvolution),
 }
 
-/// The windows that a convolution works on, [R, rows x windows, k k C], and their gradient; empty for a fully connected
-/// layer.
+/// Unfolded windows of a convolution, [R, rows x windows, k k C], and their gradient; empty for affine layers.
 #[derive(Debug)]
 pub(super) struct Unfolded<B> {
     windows: Matrix<B>,
     d_windows: Matrix<B>,
 }
 
-/// What a layer's input is.
+/// The input of a layer.
 pub(super) enum Input<'i, 'r, D: Device> {
-    /// The rows of a batch: they may be sparse, and need no gradient.
+    /// Rows of a batch: possibly sparse, and without a gradient.
     Rows(&'i D::Rows<'r>, &'i D::Batch),
     /// The output of another layer, or latents.
     Matrix(&'i Matrix<D::Buffer>),
 }
 
 impl Layer {
-    /// Its weights and biases.
+    /// The weights and biases.
     pub fn weights(&self) -> Affine {
         match *self {
             Layer::Affine(affine) => affine,
@@ -40,7 +39,7 @@ impl Layer {
         }
     }
 
-    /// Numbers of its input, per row of data.
+    /// Input features per row of data.
     pub fn n_inputs(&self) -> usize {
         match *self {
             Layer::Affine(affine) => affine.weight.rows,
@@ -49,7 +48,7 @@ impl Layer {
         }
     }
 
-    /// Numbers of its output, per row of data.
+    /// Output features per row of data.
     pub fn n_outputs(&self) -> usize {
         match *self {
             Layer::Affine(affine) => affine.weight.columns,
@@ -58,7 +57,7 @@ impl Layer {
         }
     }
 
-    /// Windows that are summed in one number of the output, at most.
+    /// The largest number of windows that add up in one element of the output.
     pub fn overlap(&self) -> usize {
         match *self {
             Layer::Affine(_) | Layer::Convolution(_) => 1,
@@ -66,7 +65,7 @@ impl Layer {
         }
     }
 
-    /// Numbers of the windows that it needs room for, per row of data.
+    /// Elements of the unfolded windows, per row of data.
     pub(crate) fn windows_len(&self) -> usize {
         match *self {
             Layer::Affine(_) => 0,
@@ -77,7 +76,7 @@ impl Layer {
         }
     }
 
-    /// Pixels that its input is cut into: the affine map of a transposed convolution takes one after the other.
+    /// Input rows of its affine map per row of data: a transposed convolution maps each pixel.
     pub(super) fn input_pixels(&self) -> usize {
         match *self {
             Layer::Affine(_) | Layer::Convolution(_) => 1,
@@ -85,7 +84,7 @@ impl Layer {
         }
     }
 
-    /// Pixels that its output is cut into: the affine map of a convolution makes one after the other.
+    /// Output rows of its affine map per row of data: a convolution yields one per pixel.
     pub(super) fn output_pixels(&self) -> usize {
         match *self {
             Layer::Affine(_) | Layer::TransposedConvolution(_) => 1,
@@ -93,7 +92,7 @@ impl Layer {
         }
     }
 
-    /// Room for the windows of so many rows.
+    /// Buffers for the windows of `n_rows` rows.
     pub(super) fn unfolded<D: Device>(
         &self,
         device: &D,
@@ -108,12 +107,12 @@ impl Layer {
                 (windows.count().iter().product(), windows.window_len())
             }
         };
-        // The windows of a transposed convolution are not needed once they are summed: their gradient takes their room.
-        let two = gradients && matches!(self, Layer::Convolution(_));
+        // The windows of a transposed convolution are not needed after they are summed: their gradient reuses them.
+        let has_gradient = gradients && matches!(self, Layer::Convolution(_));
         let matrix = |rows| Matrix::zeros(device, restarts, rows, columns);
         Ok(Unfolded {
             windows: matrix(n_rows * per_row)?,
-            d_windows: matrix(if two { n_rows * per_row } else { 0 })?,
+            d_windows: matrix(if has_gradient { n_rows * per_row } else { 0 })?,
         })
     }
 
@@ -143,8 +142,8 @@ impl Layer {
         }
     }
 
-    /// dx from dy, the gradient before the activation; zero where the ReLU that made `relu_output`, this layer's input, was
-    /// off.
+    /// Computes dx from dy, the gradient before the activation; dx is zero where `relu_output` (this layer's input,
+    /// after a ReLU) is zero.
     pub(super) fn backward_input<D: Device>(
         &self,
         device: &D,
@@ -166,7 +165,7 @@ impl Layer {
         }
     }
 
-    /// Gradients of weights and biases, or Adam's step with them; after `backward_input`.
+    /// Gradients of weights and biases, or Adam's step with them; call it after `backward_input`.
     pub(super) fn backward_weights<D: Device>(
         &self,
         device: &D,

@@ -1,4 +1,4 @@
-//! The networks: what they are made of, forward and backward.
+//! The networks: layers, forward and backward passes.
 
 mod architecture;
 mod batch_norm;
@@ -8,7 +8,7 @@ mod network;
 mod tape;
 
 pub use architecture::{Architecture, Sizes};
-pub use batch_norm::{BatchNorm, Normed};
+pub use batch_norm::{BatchNorm, BatchNormBuffers};
 pub use convolution::{Convolution, TransposedConvolution};
 pub use layer::Layer;
 pub use network::{Activations, Network};

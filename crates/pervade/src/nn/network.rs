@@ -4,14 +4,14 @@ use super::Layer;
 use super::layer::{Input, Unfolded};
 use crate::compute::{Activation, AdamStep, Device, Matrix, Params, Result};
 
-/// Layers one after the other, a ReLU after each but the last.
+/// A sequence of layers, with a ReLU after each but the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// At least one.
     pub layers: Vec<Layer>,
 }
 
-/// What a network computes between its input and its output; made once, used every step.
+/// Hidden activations of a network and their gradients; allocated once, used in every step.
 #[derive(Debug)]
 pub struct Activations<B> {
     n_rows: usize,
@@ -22,7 +22,7 @@ pub struct Activations<B> {
 }
 
 impl<B> Activations<B> {
-    /// Room for B rows; for a backward pass too, where gradients are wanted.
+    /// Buffers for B rows; with `gradients`, for a backward pass, too.
     pub fn new<D: Device<Buffer = B>>(
         device: &D,
         network: &Network,
@@ -43,9 +43,9 @@ impl<B> Activations<B> {
         })
     }
 
-    /// Cuts what lies before and after a layer into the rows that it works on: a convolution makes pixels of what is one
-    /// row to a fully connected layer.
-    fn cut_around(&mut self, network: &Network, index: usize) {
+    /// Reshapes the activations before and after a layer into the rows that its affine map has: one per pixel for
+    /// convolutions, one per row of data for fully connected layers.
+    fn reshape_for(&mut self, network: &Network, index: usize) {
         let layer = &network.layers[index];
         for (end, pixels) in [(index, layer.input_pixels()), (index + 1, layer.output_pixels())] {
             if let Some(i) = end.checked_sub(1).filter(|&i| i < self.hidden.len()) {
@@ -56,27 +56,27 @@ impl<B> Activations<B> {
     }
 }
 
-/// Backward, a layer's input gradient comes before its weights: with an update the weights change then
-/// and there, without one their gradient is left in the parameters' buffer.
+/// In the backward pass, the gradient of a layer's input is computed before that of its weights: with `update`, the
+/// weights change at once; otherwise their gradient is stored in the parameter buffer.
 impl Network {
-    /// Numbers of its input, per row.
+    /// Input features per row.
     pub fn n_inputs(&self) -> usize {
         self.layers.first().map_or(0, Layer::n_inputs)
     }
 
-    /// Numbers of its output, per row.
+    /// Output features per row.
     pub fn n_outputs(&self) -> usize {
         self.layers.last().map_or(0, Layer::n_outputs)
     }
 
-    /// Numbers of the hidden activations, and of the windows of convolutions, per row.
+    /// Elements of the hidden activations and of the unfolded windows of convolutions, per row.
     pub(crate) fn activations_len(&self) -> usize {
         let hidden = &self.layers[..self.layers.len() - 1];
         let windows: usize = self.layers.iter().map(Layer::windows_len).sum();
         hidden.iter().map(Layer::n_outputs).sum::<usize>() + windows
     }
 
-    /// From the input to the output `y`.
+    /// Computes the output `y`.
     pub(super) fn forward<D: Device>(
         &self,
         device: &D,
@@ -86,7 +86,7 @@ impl Network {
         y: &mut Matrix<D::Buffer>,
     ) -> Result<()> {
         for (i, layer) in self.layers.iter().enumerate() {
-            activations.cut_around(self, i);
+            activations.reshape_for(self, i);
             let (before, after) = activations.hidden.split_at_mut(i);
             let inner = before.last().map(Input::Matrix);
             let (input, unfolded) = (inner.as_ref().unwrap_or(input), &mut activations.unfolded[i]);
@@ -98,7 +98,7 @@ impl Network {
         Ok(())
     }
 
-    /// From the output's gradient to the weights' and, if it is wanted, the input's.
+    /// Computes the gradients of the weights and, with `dx`, of the input from that of the output.
     pub(super) fn backward<D: Device>(
         &self,
         device: &D,
@@ -110,7 +110,7 @@ impl Network {
         update: Option<&AdamStep>,
     ) -> Result<()> {
         for (i, layer) in self.layers.iter().enumerate().rev() {
-            activations.cut_around(self, i);
+            activations.reshape_for(self, i);
             let Activations { hidden, d_hidden, unfolded, .. } = &mut *activations;
             let (before, after) = d_hidden.split_at_mut(i);
             let (dy, unfolded) = (after.first().unwrap_or(dy), &mut unfolded[i]);

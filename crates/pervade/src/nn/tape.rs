@@ -1,15 +1,15 @@
-//! Encoder and decoder on one batch: forward, and backward again.
+//! Forward and backward pass of encoder and decoder on one batch.
 
 use super::layer::Input;
 use super::{Activations, Architecture};
 use crate::compute::{AdamStep, Device, Matrix, Params, Result};
 
-/// Activations and gradients of one batch; made once, used every step.
+/// Activations and gradients of one batch; allocated once, used in every step.
 #[derive(Debug)]
 pub struct Tape<B> {
     /// Activations of the encoder's hidden layers: [R, B, width].
     pub encoder: Activations<B>,
-    /// Means and log variances of q(z|x): [R, B, 2J], or what else the head computes.
+    /// Output of the encoder's head: means and log variances of q(z|x), [R, B, 2J]; other methods have other q(z|x).
     pub head: Matrix<B>,
     /// Latents: [R, L B, J].
     pub z: Matrix<B>,
@@ -26,7 +26,7 @@ pub struct Tape<B> {
 }
 
 impl<B> Tape<B> {
-    /// Room for B rows and L samples of each.
+    /// Buffers for B rows and L samples of z per row.
     pub fn new<D: Device<Buffer = B>>(
         device: &D,
         architecture: &Architecture,
@@ -37,7 +37,7 @@ impl<B> Tape<B> {
         Self::sized(device, architecture, restarts, n_rows, samples, true)
     }
 
-    /// Room to encode B rows, and nothing else.
+    /// Buffers for encoding B rows, without decoder and gradients.
     pub fn encoder<D: Device<Buffer = B>>(
         device: &D,
         architecture: &Architecture,
@@ -56,20 +56,20 @@ impl<B> Tape<B> {
         gradients: bool,
     ) -> Result<Self> {
         let matrix = |rows, columns| Matrix::zeros(device, restarts, rows, columns);
-        let (j, many, n_head) = (architecture.n_latents(), n_rows * samples, architecture.n_head());
+        let (j, n_samples, n_head) = (architecture.n_latents(), n_rows * samples, architecture.n_head());
         Ok(Self {
             encoder: Activations::new(device, &architecture.encoder, restarts, n_rows, gradients)?,
             head: matrix(n_rows, n_head)?,
-            z: matrix(many, j)?,
-            decoder: Activations::new(device, &architecture.decoder, restarts, many, gradients)?,
-            output: matrix(many, architecture.n_outputs())?,
+            z: matrix(n_samples, j)?,
+            decoder: Activations::new(device, &architecture.decoder, restarts, n_samples, gradients)?,
+            output: matrix(n_samples, architecture.n_outputs())?,
             d_head: matrix(if gradients { n_rows } else { 0 }, n_head)?,
-            dz_prior: matrix(many, j)?,
-            dz: matrix(many, j)?,
+            dz_prior: matrix(n_samples, j)?,
+            dz: matrix(n_samples, j)?,
         })
     }
 
-    /// The rows of a batch to the head: g(x).
+    /// Encodes the rows of a batch: head = g(x).
     pub fn encode<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -82,7 +82,7 @@ impl<B> Tape<B> {
         architecture.encoder.forward(device, params, &input, &mut self.encoder, &mut self.head)
     }
 
-    /// z to the decoder's output: f(z).
+    /// Decodes z: output = f(z).
     pub fn decode<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -93,7 +93,7 @@ impl<B> Tape<B> {
         architecture.decoder.forward(device, params, &input, &mut self.decoder, &mut self.output)
     }
 
-    /// The gradient of the output to that of z and of the decoder's weights.
+    /// Backpropagates from the output to z and the decoder's weights.
     pub fn decode_backward<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -106,7 +106,7 @@ impl<B> Tape<B> {
         architecture.decoder.backward(device, params, &input, activations, dy, dz, update)
     }
 
-    /// Gradients of z (the decoder's and, in joint training, the prior's) and of the head to all encoder
+    /// Backpropagates from z (gradients of the decoder and, `with_prior`, of the prior) and the head to the encoder's
     /// weights.
     pub fn encode_backward<D: Device<Buffer = B>>(
         &mut self,
@@ -123,7 +123,7 @@ impl<B> Tape<B> {
         self.head_backward(device, architecture, params, rows, batch, update)
     }
 
-    /// The gradient of the head to all encoder weights.
+    /// Backpropagates from the head to the encoder's weights.
     pub fn head_backward<D: Device<Buffer = B>>(
         &mut self,
         device: &D,

@@ -1,7 +1,7 @@
-//! Checkpoints: everything a run needs to go on to the very same bytes.
+//! Checkpoints: everything that a run needs to continue to exactly the same model.
 //!
-//! One safetensors file, written beside its target and renamed, so that a kill at any moment leaves
-//! the last whole one.
+//! A checkpoint is one safetensors file, written to a temporary name and renamed: if the process is killed at any
+//! moment, the last complete file remains.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::files::{resolve, temporary_names, write_atomically};
 use crate::graph::Graph;
 use crate::model::seal::{self, Seal};
-use crate::model::tensors::{Named, float_values, named_tensors, whole_values};
+use crate::model::tensors::{NamedTensor, float_values, integer_values, serialize_tensors};
 use crate::record::Finished;
 use crate::{Error, Hint, Result};
 
@@ -28,55 +28,55 @@ pub use crate::model::reseal;
 
 const FORMAT: &str = "pervade-checkpoint-1";
 const FILE: &str = "checkpoint.safetensors";
-/// What the names of a pack's arrays begin with.
+/// Prefixes of the names of a pack's arrays: the pack in training, and its best trial.
 const PACK: &str = "";
-const BEST_START: &str = "best-start.";
-/// Sums of an epoch that was stopped in its middle: double precision, as pairs of whole numbers, low half first.
+const BEST_TRIAL: &str = "best-start.";
+/// Sums of an unfinished epoch: doubles, each as two `u32`, low half first.
 const SUMS: &str = "sums";
 
-/// Where checkpoints go, and whether to start from the one that is there.
+/// The folder for checkpoints, and whether to continue from the one in it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Checkpoints {
-    /// A folder; made when it is not there.
+    /// The folder, which is created if it does not exist.
     pub folder: PathBuf,
-    /// Continue from the checkpoint in the folder.
+    /// Whether to continue from the checkpoint in the folder.
     pub resume: bool,
 }
 
-/// The part of a checkpoint that is not big arrays.
+/// A checkpoint without its arrays.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     format: String,
     settings: Settings,
     data_checksum: String,
-    /// The pack that was being trained, if one was.
+    /// The pack in training, if there was one.
     pack: Option<State>,
-    /// Its best start, where several are tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    best_start: Option<State>,
+    /// Its best trial, if there are several.
+    #[serde(rename = "best_start", default, skip_serializing_if = "Option::is_none")]
+    best_trial: Option<State>,
     finished: Vec<Finished>,
-    /// Of the whole file; none in files that were written before there was one.
+    /// Checksum of the whole file; absent in files of early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
 }
 
-/// What a run continues from: the restarts that are done with their numbers, and the pack in training.
+/// The state to continue from: finished restarts with their parameters, and the pack in training.
 pub(super) type Resumed<D> = (Vec<(Finished, Vec<f32>)>, Option<Pack<D>>);
 
 impl Checkpoints {
-    /// Checkpoints in a folder, from the beginning whatever is there.
+    /// Checkpoints in a folder; training starts from the beginning, whatever is in it.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), resume: false }
     }
 
-    /// The same, but continuing from the checkpoint in the folder.
+    /// Continue from the checkpoint in the folder, if there is one.
     pub fn resuming(self) -> Self {
         Self { resume: true, ..self }
     }
 
-    /// The file of the checkpoint.
+    /// Path of the checkpoint file.
     pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)
     }
@@ -86,14 +86,14 @@ impl Checkpoints {
         self.path().is_file()
     }
 
-    /// Makes the folder; called before any long work.
+    /// Creates the folder; call this before any long computation.
     pub fn prepare(&self) -> Result<()> {
         resolve(&self.folder)
             .and_then(std::fs::create_dir_all)
             .map_err(|e| Error::io("create", &self.folder, e))
     }
 
-    /// Writes the run as it stands.
+    /// Writes the current state of a run.
     pub fn save<D: Device>(
         &self,
         run: &Run<'_, D>,
@@ -106,25 +106,25 @@ impl Checkpoints {
             settings: run.settings.settings.clone(),
             data_checksum: data_checksum.to_string(),
             pack: pack.map(|pack| pack.state.clone()),
-            best_start: pack.and_then(|pack| pack.best_start.as_ref()).map(|best| best.state.clone()),
+            best_trial: pack.and_then(|pack| pack.best_trial.as_ref()).map(|best| best.state.clone()),
             finished: finished.iter().map(|(finished, _)| finished.clone()).collect(),
             checksum: Some(seal::UNSET.to_string()),
         };
-        let mut tensors: Vec<Named> = Vec::new();
+        let mut tensors: Vec<NamedTensor> = Vec::new();
         for (i, (_, values)) in finished.iter().enumerate() {
-            tensors.push(Named::floats(format!("finished.{i}"), values.clone()));
+            tensors.push(NamedTensor::floats(format!("finished.{i}"), values.clone()));
         }
         for (prefix, pack) in prefixed(pack) {
             add_pack(run, prefix, pack, &mut tensors)?;
         }
         let json = serde_json::to_string(&header).map_err(|e| Error::model(FILE, e.to_string()))?;
-        let mut bytes = named_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
+        let mut bytes = serialize_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
         seal::reseal(&mut bytes);
         write_atomically(&self.path(), |out| std::io::Write::write_all(out, &bytes))
     }
 
-    /// The run as it stood: finished restarts, and the pack in training. The observer hears if the file could not be
-    /// verified.
+    /// Reads the state of a run: finished restarts, and the pack in training. The observer gets a remark if the file
+    /// could not be verified.
     pub fn load<D: Device>(
         &self,
         run: &Run<'_, D>,
@@ -140,10 +140,10 @@ impl Checkpoints {
         Ok(resumed)
     }
 
-    /// Removes the checkpoint, what a killed run was writing when it was killed, and the folder if nothing else is in
-    /// it. Only for the run that holds the [lock](crate::files::Lock) on the checkpoint: nobody else is then writing one.
+    /// Removes the checkpoint, temporary files of killed runs, and the folder if it is then empty. Only the run that
+    /// holds the [lock](crate::files::Lock) on the checkpoint may call this: no other run is then writing one.
     pub fn remove(&self) {
-        // Leftovers are no harm: the run is done and its model written.
+        // Files that cannot be removed do no harm: the run is finished and its model written.
         let _ = std::fs::remove_file(self.path());
         let (prefix, suffix) = temporary_names(&self.path());
         let unfinished = |name: &str| name.starts_with(&prefix) && name.ends_with(suffix);
@@ -156,7 +156,8 @@ impl Checkpoints {
     }
 }
 
-/// The state in a checkpoint's bytes, checked, and a remark if they could not be verified; `path` is for messages.
+/// Reads and checks the state in a checkpoint's bytes, with a remark if they could not be verified; `path` is for
+/// messages.
 pub(super) fn resume_from<D: Device>(
     path: &Path,
     bytes: &[u8],
@@ -178,26 +179,26 @@ pub(super) fn resume_from<D: Device>(
     let stored = Stored { path, tensors: &tensors };
     let stride = run.architecture.layout.len();
     if header.finished.len() > run.settings.settings.restarts {
-        return Err(stored.broken("its restarts are more than were asked for"));
+        return Err(stored.invalid("it has more restarts than the settings"));
     }
     let mut finished = Vec::new();
     for (i, entry) in header.finished.into_iter().enumerate() {
-        check_finished(run, i, &entry).map_err(|problem| stored.broken(problem))?;
+        check_finished(run, i, &entry).map_err(|problem| stored.invalid(problem))?;
         finished.push((entry, stored.floats(&format!("finished.{i}"), stride)?));
     }
     let Some(state) = header.pack else { return Ok(((finished, None), remark)) };
-    check_pack(run, finished.len(), &state).map_err(|problem| stored.broken(problem))?;
-    let mut best_start = None;
-    if (1..run.settings.settings.starts).contains(&state.start) {
-        let best = header.best_start.ok_or_else(|| stored.broken("its best start is missing"))?;
-        check_best_trial(run, &state, &best).map_err(|problem| stored.broken(problem))?;
-        best_start = Some(Box::new(stored.pack(run, BEST_START, best)?));
+    check_pack(run, finished.len(), &state).map_err(|problem| stored.invalid(problem))?;
+    let mut best_trial = None;
+    if (1..run.settings.settings.starts).contains(&state.trial) {
+        let best = header.best_trial.ok_or_else(|| stored.invalid("its best trial is missing"))?;
+        check_best_trial(run, &state, &best).map_err(|problem| stored.invalid(problem))?;
+        best_trial = Some(Box::new(stored.pack(run, BEST_TRIAL, best)?));
     }
-    let pack = Pack { best_start, ..stored.pack(run, PACK, state)? };
+    let pack = Pack { best_trial, ..stored.pack(run, PACK, state)? };
     Ok(((finished, Some(pack)), remark))
 }
 
-/// What to do about a checkpoint that cannot be used, behind other advice.
+/// The hint for a checkpoint that cannot be used, after other advice.
 fn start_afresh(before: &str) -> Hint {
     Hint::new(format!("{before}leave out ")).setting("resume").text(" to start afresh")
 }
@@ -232,18 +233,18 @@ fn parse<'b>(path: &Path, bytes: &'b [u8]) -> Result<(Header, SafeTensors<'b>)> 
     Ok((header, tensors))
 }
 
-/// The packs of a checkpoint: what is trained, and its best start.
+/// The packs of a checkpoint with their prefixes: the one in training, and its best trial.
 fn prefixed<D: Device>(pack: Option<&Pack<D>>) -> impl Iterator<Item = (&'static str, &Pack<D>)> {
-    let best_start = pack.and_then(|pack| pack.best_start.as_deref());
-    [(PACK, pack), (BEST_START, best_start)].into_iter().filter_map(|(prefix, pack)| Some((prefix, pack?)))
+    let best_trial = pack.and_then(|pack| pack.best_trial.as_deref());
+    [(PACK, pack), (BEST_TRIAL, best_trial)].into_iter().filter_map(|(prefix, pack)| Some((prefix, pack?)))
 }
 
-/// Adds a pack's arrays.
+/// Adds the arrays of a pack to `tensors`.
 fn add_pack<D: Device>(
     run: &Run<'_, D>,
     prefix: &str,
     pack: &Pack<D>,
-    tensors: &mut Vec<Named>,
+    tensors: &mut Vec<NamedTensor>,
 ) -> Result<()> {
     let params = &pack.params;
     let weights = run.architecture.layout.weights();
@@ -252,24 +253,25 @@ fn add_pack<D: Device>(
         run.device.read(buffer, 0, &mut host)?;
         Ok(host)
     };
-    tensors.push(Named::floats(format!("{prefix}values"), read(&params.values)?));
+    tensors.push(NamedTensor::floats(format!("{prefix}values"), read(&params.values)?));
     let moments = [("first_moments", &params.first_moments), ("second_moments", &params.second_moments)];
     for (name, buffer) in moments {
         let mut host = read(buffer)?;
         run.device.moments_to_rows(&weights, params.stride, &mut host);
-        tensors.push(Named::floats(format!("{prefix}{name}"), host));
+        tensors.push(NamedTensor::floats(format!("{prefix}{name}"), host));
     }
     for (i, values) in pack.best_values.iter().enumerate() {
-        tensors.push(Named::floats(format!("{prefix}best.{i}"), values.clone()));
+        tensors.push(NamedTensor::floats(format!("{prefix}best.{i}"), values.clone()));
     }
     if pack.state.step > 0 {
         let halves =
             pack.sums.iter().map(|sum| sum.to_bits()).flat_map(|bits| [bits as u32, (bits >> 32) as u32]);
-        tensors.push(Named::whole(format!("{prefix}{SUMS}"), halves.collect()));
+        tensors.push(NamedTensor::integers(format!("{prefix}{SUMS}"), halves.collect()));
     }
     for (i, graph) in pack.graphs.iter().enumerate() {
-        tensors.push(Named::whole(format!("{prefix}graph.{i}.rows"), graph.rows.clone()));
-        tensors.push(Named::whole(format!("{prefix}graph.{i}.neighbours"), graph.neighbours.clone()));
+        tensors.push(NamedTensor::integers(format!("{prefix}graph.{i}.rows"), graph.rows.clone()));
+        tensors
+            .push(NamedTensor::integers(format!("{prefix}graph.{i}.neighbours"), graph.neighbours.clone()));
     }
     Ok(())
 }
@@ -284,17 +286,17 @@ impl Stored<'_> {
     fn floats(&self, name: &str, len: usize) -> Result<Vec<f32>> {
         let values = float_values(self.path, self.tensors, name)?;
         if values.len() != len {
-            return Err(self.broken(&format!("its array `{name}` has {} numbers, not {len}", values.len())));
+            return Err(self.invalid(&format!("its array `{name}` has {} values, not {len}", values.len())));
         }
-        check_values(name, &values).map_err(|problem| self.broken(&format!("{problem}: `{name}`")))?;
+        check_values(name, &values).map_err(|problem| self.invalid(&format!("{problem}: `{name}`")))?;
         Ok(values)
     }
 
-    fn broken(&self, what: &str) -> Error {
+    fn invalid(&self, what: &str) -> Error {
         Error::model(self.path.display(), what).with_hint(start_afresh(""))
     }
 
-    /// The pack whose names have the prefix; its state has been checked.
+    /// Reads the pack whose arrays have the prefix; its state has been checked.
     fn pack<D: Device>(&self, run: &Run<'_, D>, prefix: &str, state: State) -> Result<Pack<D>> {
         let (r, stride) = (state.restarts.len(), run.architecture.layout.len());
         let mut params = Params::zeros(run.device, r, stride)?;
@@ -309,38 +311,38 @@ impl Stored<'_> {
         run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
         let best_values = (0..state.best.len()).map(|i| self.floats(&format!("{prefix}best.{i}"), stride));
         let best_values = best_values.collect::<Result<_>>()?;
-        let graphs = (0..state.starts.len()).map(|i| self.graph(run, &format!("{prefix}graph.{i}")));
+        let graphs = (0..state.start_groupings.len()).map(|i| self.graph(run, &format!("{prefix}graph.{i}")));
         let graphs = graphs.collect::<Result<_>>()?;
         let sums = self.sums(prefix, &state)?;
-        Ok(Pack { state, params, best_values, graphs, best_start: None, sums })
+        Ok(Pack { state, params, best_values, graphs, best_trial: None, sums })
     }
 
-    /// The sums of an epoch that was stopped in its middle.
+    /// The sums of an unfinished epoch.
     fn sums(&self, prefix: &str, state: &State) -> Result<Vec<f64>> {
         if state.step == 0 {
             return Ok(Vec::new());
         }
-        let halves = whole_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
+        let halves = integer_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
         let double = |half: &[u32]| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0]));
         let sums: Vec<f64> = halves.chunks_exact(2).map(double).collect();
         let whole = !halves.is_empty() && halves.len().is_multiple_of(8 * state.restarts.len());
         if !whole || !sums.iter().all(|sum| sum.is_finite()) {
-            return Err(self.broken("its sums of the last epoch are broken"));
+            return Err(self.invalid("its sums of the unfinished epoch are invalid"));
         }
         Ok(sums)
     }
 
     fn graph<D: Device>(&self, run: &Run<'_, D>, name: &str) -> Result<Graph> {
-        let rows = whole_values(self.path, self.tensors, &format!("{name}.rows"))?;
-        let neighbours = whole_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
+        let rows = integer_values(self.path, self.tensors, &format!("{name}.rows"))?;
+        let neighbours = integer_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
         let graph = Graph { rows, neighbours, n_neighbours };
-        check_graph(run, &graph).map_err(|problem| self.broken(problem))?;
+        check_graph(run, &graph).map_err(|problem| self.invalid(problem))?;
         Ok(graph)
     }
 }
 
-/// The first setting that two runs do not share, as `name: then, now`.
+/// The first setting that differs between two runs, with its old and new value.
 fn first_difference(then: &Settings, now: &Settings) -> Option<String> {
     let table = |settings: &Settings| serde_json::to_value(settings).unwrap_or_default();
     let (then, now) = (table(then), table(now));

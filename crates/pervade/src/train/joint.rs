@@ -2,30 +2,30 @@
 
 use std::ops::Range;
 
+use super::callback::EpochCallback;
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, apply_control, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
-use super::watch::Watch;
 use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Tick, Ticks};
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
-/// States of a run that are scored, the start and the end included.
+/// Number of states of a run that are scored, including the mixture start and the end.
 const SCORED_STATES: usize = 5;
 
-/// Trains the pack jointly, from wherever it stands, and keeps the best of a few states on the way; `watch` sees the
-/// pack after every epoch.
+/// Trains the pack jointly from its current state, scores a few states and keeps the best; the callback is called after
+/// every epoch.
 pub fn train<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
-    watch: &mut dyn Watch<D>,
+    callback: &mut dyn EpochCallback<D>,
 ) -> Result<()> {
     maximise_elbo(run, pack, run.settings.epochs, observer, save, |pack, observer| {
-        watch.epoch(run, pack)?;
+        callback.on_epoch_end(run, pack)?;
         if !is_scored(pack.state.epoch, run.settings.epochs) {
             return Ok(());
         }
@@ -34,14 +34,15 @@ pub fn train<D: Device>(
     })
 }
 
-/// Joint training until `epochs` are done; `look` sees the pack after each, before it may be saved.
+/// Trains the pack jointly until `epochs` are done; `after_epoch` is called after each, before a checkpoint may be
+/// written.
 pub fn maximise_elbo<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     epochs: usize,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
-    mut look: impl FnMut(&mut Pack<D>, &mut dyn Observer) -> Result<()>,
+    mut after_epoch: impl FnMut(&mut Pack<D>, &mut dyn Observer) -> Result<()>,
 ) -> Result<()> {
     let restarts = pack.state.restarts.clone();
     let b = run.settings.batch;
@@ -54,24 +55,24 @@ pub fn maximise_elbo<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut joint = JointStep::with_likelihoods(run, pack.state.numbers(), pack.state.likelihoods.clone())?;
+    let mut joint = JointStep::with_likelihoods(run, pack.state.rng_ids(), pack.state.likelihoods.clone())?;
     pack.resume_sums(run.device, &mut joint.sums)?;
-    let mut look = |pack: &mut Pack<D>, observer: &mut dyn Observer, save: Save<'_, D>| {
+    let mut after_epoch = |pack: &mut Pack<D>, observer: &mut dyn Observer, save: Save<'_, D>| {
         pack.state.unscored = true;
-        let looked = look(pack, observer);
-        save_if_interrupted(looked, pack, observer, save)?;
+        let result = after_epoch(pack, observer);
+        save_if_interrupted(result, pack, observer, save)?;
         pack.state.unscored = false;
         Ok::<(), Error>(())
     };
     if pack.state.unscored {
-        look(pack, observer, save)?;
+        after_epoch(pack, observer, save)?;
     }
     while pack.state.epoch < epochs {
         let epoch = pack.state.epoch;
         let rates = learning_rates(run, epoch);
         let steps = pack.state.step..n_steps;
-        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |numbers| {
-            joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)
+        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |step_indices| {
+            joint.steps(run, &mut pack.params, epoch as u64, step_indices, n_steps, rates)
         })?;
         run.data.check_unchanged()?;
         if let Some(done) = stopped {
@@ -80,7 +81,7 @@ pub fn maximise_elbo<D: Device>(
         (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
         let terms = run.device.take_sums(&mut joint.sums)?;
         let mut control = Control::Continue;
-        for (place, terms) in terms.iter().enumerate() {
+        for (slot, terms) in terms.iter().enumerate() {
             let terms = terms.scaled(1.0 / (n_steps * b) as f64);
             if !terms.elbo().is_finite() {
                 return Err(Error::Diverged {
@@ -95,23 +96,23 @@ pub fn maximise_elbo<D: Device>(
                 terms,
                 learning_rate: f64::from(rates[0]),
             };
-            control = observer.event(&Event::Trained(restarts.start + place, &entry));
-            pack.state.records[place].joint.push(entry);
+            control = observer.event(&Event::Trained(restarts.start + slot, &entry));
+            pack.state.records[slot].joint.push(entry);
         }
-        look(pack, observer, save)?;
+        after_epoch(pack, observer, save)?;
         apply_control(control, pack, observer, save)?;
     }
     observer.event(&Event::StageEnded { restart: restarts.start, stage: Stage::Joint });
     Ok(())
 }
 
-/// The last epoch, and others evenly before it.
+/// Whether the state after an epoch is scored: the last one, and others evenly spaced before it.
 pub(super) fn is_scored(epoch: usize, epochs: usize) -> bool {
-    let place = |e: usize| e * (SCORED_STATES - 1) / epochs;
-    epoch == epochs || place(epoch) != place(epoch - 1)
+    let n_scored = |e: usize| e * (SCORED_STATES - 1) / epochs;
+    epoch == epochs || n_scored(epoch) != n_scored(epoch - 1)
 }
 
-/// Step decay with a floor, networks' and mixture's.
+/// Learning rates of networks and mixture: step decay with a floor.
 fn learning_rates<D: Device>(run: &Run<'_, D>, epoch: usize) -> [f32; 2] {
     let settings = &run.settings.settings;
     let factor = settings.decay.powi((epoch / run.settings.decay_every) as i32);
@@ -121,31 +122,31 @@ fn learning_rates<D: Device>(run: &Run<'_, D>, epoch: usize) -> [f32; 2] {
     })
 }
 
-/// The training step: buffers made once, nothing allocated after.
+/// A step of joint training, with buffers that are allocated once.
 pub struct JointStep<D: Device> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     scratch: D::Buffer,
     recording: D::Recording,
-    /// Terms of the ELBO since they were last taken.
+    /// Sums of the ELBO terms since they were last read.
     pub sums: D::Sums,
     order: Vec<Key>,
     noise: Vec<Key>,
-    /// p(x|z), one a restart.
+    /// p(x|z), one per restart.
     likelihoods: Vec<Likelihood>,
 }
 
 impl<D: Device> JointStep<D> {
-    /// Room for the settings' batch and samples.
+    /// Allocates buffers for the batch and samples in the settings.
     pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
         let likelihoods = vec![run.likelihood; restarts.len()];
         Self::with_likelihoods(run, restarts, likelihoods)
     }
 
-    /// The same with a likelihood a restart, by their numbers.
+    /// [`JointStep::new`] with one likelihood per restart; the random keys are those of `rng_ids`.
     fn with_likelihoods(
         run: &Run<'_, D>,
-        numbers: impl Iterator<Item = usize> + Clone,
+        rng_ids: impl Iterator<Item = usize> + Clone,
         likelihoods: Vec<Likelihood>,
     ) -> Result<Self> {
         let (device, b, r) = (run.device, run.settings.batch, likelihoods.len());
@@ -156,25 +157,25 @@ impl<D: Device> JointStep<D> {
             scratch: device.prior_scratch(r, b, samples * b, run.architecture.mixture)?,
             recording: D::Recording::default(),
             sums: device.sums(r, samples * b)?,
-            order: run.keys(Stream::JointOrder, numbers.clone()),
-            noise: run.keys(Stream::Latent, numbers),
+            order: run.keys(Stream::JointOrder, rng_ids.clone()),
+            noise: run.keys(Stream::Latent, rng_ids),
             likelihoods,
         })
     }
 
-    /// The steps with these numbers of an epoch that has `n_steps`.
+    /// Runs the steps `step_indices` of an epoch that has `n_steps`.
     pub fn steps(
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
         epoch: u64,
-        numbers: Range<usize>,
+        step_indices: Range<usize>,
         n_steps: usize,
         learning_rates: [f32; 2],
     ) -> Result<()> {
-        let ticks = Ticks::new(numbers, |number| {
-            let draw = epoch * n_steps as u64 + number as u64;
-            let first = (number * run.settings.batch) as u64;
+        let ticks = Ticks::new(step_indices, |index| {
+            let draw = epoch * n_steps as u64 + index as u64;
+            let first = (index * run.settings.batch) as u64;
             Tick { epoch, first, draw, adam: draw + 1, learning_rates }
         });
         let mut recording = std::mem::take(&mut self.recording);
@@ -184,7 +185,7 @@ impl<D: Device> JointStep<D> {
         Ok(done?)
     }
 
-    /// Rows, gradients, and Adam: the networks' weights take their step layer by layer on the way back,
+    /// Gathers the rows, computes gradients and updates by Adam: the networks layer by layer during the backward pass,
     /// the mixture after it.
     fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
         let pick =
@@ -196,8 +197,8 @@ impl<D: Device> JointStep<D> {
         run.device.adam(params, &tick.adam_step(architecture.mixture_range(), 1, epsilon))
     }
 
-    /// The gradient of minus the ELBO for the rows in the batch, or the networks' update by it, in the
-    /// order of the paper.
+    /// Computes the gradient of the negative ELBO for the rows in the batch or, with `update`, updates the networks
+    /// with it, in the order of the paper.
     fn gradients(
         &mut self,
         run: &Run<'_, D>,
@@ -210,7 +211,7 @@ impl<D: Device> JointStep<D> {
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(Some(Draw { keys: &self.noise, step }), &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
-        // The ELBO: log p(x|z), and the prior's terms with q(c|x)
+        // The terms of the ELBO: log p(x|z), and those of the prior with q(c|x)
         device.likelihood(
             &self.likelihoods,
             device.batch_rows(&self.batch),
@@ -228,12 +229,12 @@ impl<D: Device> JointStep<D> {
             &mut tape.dz_prior,
             &mut self.sums,
         )?;
-        // Back through f, the sample, and g
+        // Backward through f, the samples and g
         tape.decode_backward(device, architecture, params, update)?;
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, true, update)
     }
 
-    /// The gradient for rows `first..first + B` with the noise of `step`; for tests.
+    /// Computes the gradient for rows `first..first + B` with the noise of `step`; for tests.
     pub fn gradients_of_rows(
         &mut self,
         run: &Run<'_, D>,

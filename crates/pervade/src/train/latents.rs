@@ -1,4 +1,4 @@
-//! Passes of training over all rows with the parameters as they are.
+//! Inference over all rows during training.
 
 use super::run::Run;
 use crate::Result;
@@ -6,12 +6,11 @@ use crate::compute::{Device, Gamma, Params};
 use crate::infer::{Pass, blocks};
 use crate::interrupt::Interrupt;
 
-/// Calls `visit` with every block of rows in order.
+/// Encodes all rows and calls `visit` with every block, in order.
 ///
-/// Rows go to components by the density at their latent mean, whichever `gamma` the objective has:
-/// the mixture is fitted to those means, and the variances of q(z|x) come from a head that
-/// pretraining leaves untrained. Counting them, all rows of a small table can fall to the widest
-/// component.
+/// Rows are assigned to components by the density at their latent mean, whatever the setting `gamma`: the mixture is
+/// fitted to those means, and pretraining does not train the head's variances of q(z|x). With these variances, all rows
+/// of a small table can end up in the widest component.
 pub fn for_each_block<D: Device>(
     run: &Run<'_, D>,
     params: &Params<D::Buffer>,
@@ -21,12 +20,12 @@ pub fn for_each_block<D: Device>(
     blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, gamma, params, visit)
 }
 
-/// Latent means of all rows, of each restart: [N, J].
+/// Latent means of all rows, [N, J], per restart.
 pub fn latents<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<Vec<f32>>> {
     latents_with_interrupt(run, params, &mut || Ok(()))
 }
 
-/// The same; `check_interrupt` is called after each block.
+/// [`latents`] with a call of `check_interrupt` after each block.
 pub(super) fn latents_with_interrupt<D: Device>(
     run: &Run<'_, D>,
     params: &Params<D::Buffer>,
@@ -42,7 +41,7 @@ pub(super) fn latents_with_interrupt<D: Device>(
     Ok(latents)
 }
 
-/// What the head gives for all rows of the first restart: [N, head's columns].
+/// Output of the encoder's head for all rows, [N, width of the head], in the first restart.
 pub fn heads<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<f32>> {
     let n = run.data.n_rows();
     let mut heads = Vec::with_capacity(n * run.architecture.n_head());

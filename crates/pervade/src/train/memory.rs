@@ -9,19 +9,19 @@ use crate::mixture::bytes_needed;
 use crate::nn::Architecture;
 use crate::{Hint, Result};
 
-/// Bytes of a single-precision number.
+/// Bytes of an `f32`.
 const SINGLE: usize = size_of::<f32>();
-/// Bytes of a double-precision number.
+/// Bytes of an `f64`.
 const DOUBLE: usize = size_of::<f64>();
 /// Buffers of [`crate::compute::Params`]: values, gradients and Adam's two moments.
 const PARAMETER_BUFFERS: usize = 4;
-/// Numbers of a restart that a checkpoint holds: values, both moments, the best values.
+/// Buffers of a restart in a checkpoint: values, both moments, the best values.
 const CHECKPOINT_BUFFERS: usize = 4;
-/// A checkpoint is collected, then laid out as one file in memory.
+/// A checkpoint is first collected, then serialised to one file in memory.
 const CHECKPOINT_COPIES: usize = 2;
-/// Rows of a batch for which the prior keeps one gradient of the mixture.
+/// Rows of a batch per partial gradient of the mixture.
 const PRIOR_ROWS: usize = 25;
-/// Copies of the edges between components while these are grouped.
+/// Copies of the edges between components while they are grouped.
 const GROUPING_COPIES: usize = 3;
 
 const PARAMETERS: &str = "parameters and Adam's moments";
@@ -32,9 +32,10 @@ const LATENTS: &str = "latents and clusters of all rows";
 const GRAPH: &str = "the neighbour graph";
 const MIXTURE: &str = "the components of the mixture";
 
-/// Refuses a training that needs more memory than there is, before it starts.
+/// Returns an error if training needs more memory than is available.
 ///
-/// `restarts` are trained in turn or side by side, as the device does; `saved` says whether checkpoints are written.
+/// Restarts are trained one after the other or in parallel, depending on the device; `saved` says whether checkpoints
+/// are written.
 pub fn require_memory<D: Device>(
     device: &D,
     data: &Dataset,
@@ -46,7 +47,7 @@ pub fn require_memory<D: Device>(
     require("training", &need, hint(need.largest()))
 }
 
-/// What to lower.
+/// Which settings to lower.
 fn hint(largest: &str) -> Hint {
     let lower = |name| Hint::new("lower ").setting(name);
     match largest {
@@ -75,7 +76,7 @@ fn needed<D: Device>(
     let architecture = settings.architecture(data);
     let r = device.restarts_at_once(restarts).clamp(1, restarts.max(1));
     let one = product(&[architecture.layout.len(), SINGLE]);
-    // A better start than the present one is kept whole beside it.
+    // The best trial so far is kept next to the current one.
     let packs = if given.starts > 1 { 2 } else { 1 };
     let (in_pack, finished) = ((r * packs) as u64, (restarts - r.min(restarts)) as u64);
     let times = |factor: u64| one.saturating_mul(factor);
@@ -85,7 +86,7 @@ fn needed<D: Device>(
     let nodes = n.min(given.graph_rows);
     let neighbours = given.neighbours.min(nodes);
     let clusters = settings.n_clusters.unwrap_or(c);
-    // The neighbours, and twice the latents of the nodes while they are searched for.
+    // The neighbours, and two copies of the nodes' latents during the search.
     let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
         .saturating_add(product(&[2, nodes, j, SINGLE]));
     let latents = product(&[r, n, j + 1, SINGLE]);
@@ -102,22 +103,22 @@ fn needed<D: Device>(
     }
 }
 
-/// Buffers of the larger of the two kinds of step, and of a pass over all rows.
+/// Bytes of the buffers of a step, in pretraining or joint training, and of a pass over all rows.
 fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize, d: usize) -> u64 {
     let (b, given) = (settings.pretrain_batch, &settings.settings);
     let (j, c) = (architecture.n_latents(), settings.n_components);
     let widest = given.hidden.iter().copied().chain([d]).max().unwrap_or(d);
-    // A layer that is trained alone has an input, a code, its copies and an output.
-    let pretrain = step(architecture, b, 1, d).saturating_add(product(&[5, b, widest]));
+    // A layer that is trained on its own has an input, an output, two copies of it and a reconstruction.
+    let pretrain = step_len(architecture, b, 1, d).saturating_add(product(&[5, b, widest]));
     let b = settings.batch;
     let prior = product(&[1 + b.div_ceil(PRIOR_ROWS), c, 2 * j + 5]);
-    let joint = step(architecture, b, given.samples, d).saturating_add(prior);
-    let numbers = pretrain.max(joint).saturating_add(pass_len(architecture));
-    numbers.saturating_mul(product(&[r, SINGLE]))
+    let joint = step_len(architecture, b, given.samples, d).saturating_add(prior);
+    let elements = pretrain.max(joint).saturating_add(pass_len(architecture));
+    elements.saturating_mul(product(&[r, SINGLE]))
 }
 
-/// Numbers of a step: the rows, activations and their gradients, and the sums of the ELBO's terms.
-fn step(architecture: &Architecture, batch: usize, samples: usize, d: usize) -> u64 {
+/// Elements in the buffers of a step: rows, activations, gradients, and sums of the ELBO terms.
+fn step_len(architecture: &Architecture, batch: usize, samples: usize, d: usize) -> u64 {
     let (j, outputs) = (architecture.n_latents(), architecture.n_outputs());
     let (encoder, decoder) = (architecture.encoder.activations_len(), architecture.decoder.activations_len());
     let encoder = product(&[batch, d + 2 * encoder + 2 * architecture.n_head()]);
@@ -143,7 +144,7 @@ mod tests {
         (need.clone(), need.bytes())
     }
 
-    /// More than any machine has.
+    /// The networks need more memory than any machine has.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_fit_is_refused_before_it_allocates() {
@@ -159,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_networks_need_little() {
+    fn the_default_networks_need_little() {
         let (_, bytes) = need(|_| {});
         // 3.1 million parameters in six copies, and a batch of 256.
         assert!((60_000_000..150_000_000).contains(&bytes), "{bytes}");
     }
 
     #[test]
-    fn each_setting_shows_in_the_part_that_it_makes_large() {
+    fn each_setting_increases_its_part() {
         let cases: [(&str, &dyn Fn(&mut Settings)); 4] = [
             (PARAMETERS, &|s| s.hidden = vec![65536, 65536]),
             (ACTIVATIONS, &|s| s.samples = 65536),

@@ -1,8 +1,8 @@
-//! Start the mixture on the latents of all rows: k-means++, EM, and the grouping of components.
+//! Mixture start: k-means++ and EM on the latents of all rows, and the grouping of components.
 
 use super::Control;
 use super::latents::latents_with_interrupt;
-use super::observer::{Event, Observer, Stage, ask};
+use super::observer::{Event, Observer, Stage, interrupt_check};
 use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::Result;
@@ -10,12 +10,12 @@ use crate::compute::Device;
 use crate::mixture::{EmOptions, fit_with_interrupt};
 use crate::seed::Stream;
 
-/// Iterations of EM at the most, and the gain that ends it earlier.
+/// The largest number of EM iterations, and the gain below which EM stops earlier.
 const EM_ITERATIONS: usize = 150;
 const EM_TOLERANCE: f64 = 1e-5;
 
-/// Fits the mixture of every restart of the pack and scores the start. A run that is stopped meanwhile is saved as it
-/// was before.
+/// Fits the mixture of every restart in the pack and scores the result. If it is interrupted, the state before it is
+/// saved.
 pub fn start_mixture<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -36,15 +36,15 @@ pub fn start_mixture<D: Device>(
     save_if_interrupted(fitted, pack, observer, save)?;
     pack.state.stage = Stage::Joint;
     observer.event(&Event::StageEnded { restart, stage: Stage::Mixture });
-    // What was just computed took a while and is small: always worth a checkpoint.
+    // The mixture took a while to compute and is small: always worth a checkpoint.
     apply_control(Control::Save, pack, observer, save)
 }
 
 fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {
-    let mut go_on = ask(observer, Stage::Mixture, 0);
+    let mut check_interrupt = interrupt_check(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
-    let mut latents = latents_with_interrupt(run, &pack.params, &mut go_on)?;
+    let mut latents = latents_with_interrupt(run, &pack.params, &mut check_interrupt)?;
     run.data.check_unchanged()?;
     let options = EmOptions {
         components: settings.n_components,
@@ -53,23 +53,24 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         tolerance: EM_TOLERANCE,
         ..EmOptions::default()
     };
-    for (place, key) in run.keys(Stream::Mixture, pack.state.numbers()).into_iter().enumerate() {
-        let mixture = fit_with_interrupt(run.device, &latents[place], j, &options, key, &mut go_on)?.mixture;
-        latents[place] = Vec::new();
-        let slots = run.architecture.mixture;
-        let base = place * pack.params.stride;
+    for (slot, key) in run.keys(Stream::Mixture, pack.state.rng_ids()).into_iter().enumerate() {
+        let mixture =
+            fit_with_interrupt(run.device, &latents[slot], j, &options, key, &mut check_interrupt)?.mixture;
+        latents[slot] = Vec::new();
+        let parameters = run.architecture.mixture;
+        let base = slot * pack.params.stride;
         let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
         let log_variances: Vec<f64> = mixture.variances.iter().map(|v| v.ln()).collect();
         let parts = [
-            (slots.logits, single(&mixture.log_weights)),
-            (slots.means, single(&mixture.means)),
-            (slots.log_variances, single(&log_variances)),
+            (parameters.logits, single(&mixture.log_weights)),
+            (parameters.means, single(&mixture.means)),
+            (parameters.log_variances, single(&log_variances)),
         ];
-        for (slot, values) in parts {
-            run.device.write(&mut pack.params.values, base + slot.offset, &values)?;
+        for (part, values) in parts {
+            run.device.write(&mut pack.params.values, base + part.offset, &values)?;
         }
     }
-    drop(go_on);
+    drop(check_interrupt);
     let scored = score_states(run, pack, observer)?;
     keep_best(run, pack, scored, observer)
 }

@@ -1,6 +1,7 @@
-//! The stages of a fit: pretraining, the start of the mixture, joint training. Here are the events they send and the
-//! checkpoints they leave; what they are made of is in [`crate::internals`].
+//! The stages of a fit: pretraining, mixture start, joint training. This module has their events and checkpoints;
+//! the building blocks are in [`crate::internals`].
 
+mod callback;
 pub mod checkpoint;
 mod checkpoint_checks;
 mod joint;
@@ -12,9 +13,11 @@ mod pretrain;
 mod probe;
 mod run;
 mod score;
-mod starts;
-mod watch;
+mod trials;
 
+#[doc(hidden)]
+pub use callback::clusters;
+pub use callback::{EpochCallback, NoCallback};
 #[doc(hidden)]
 pub use joint::{JointStep, maximise_elbo, train};
 #[doc(hidden)]
@@ -23,15 +26,12 @@ pub use latents::{for_each_block, heads, latents};
 pub use memory::require_memory;
 #[doc(hidden)]
 pub use mixture_start::start_mixture;
-pub(crate) use observer::ask;
+pub(crate) use observer::interrupt_check;
 pub use observer::{Control, Event, Observer, Silent, Stage};
 #[doc(hidden)]
 pub use pretrain::pretrain;
-pub(crate) use run::save_or_tell;
+pub(crate) use run::save_or_report;
 #[doc(hidden)]
-pub use run::{Best, Pack, Run, Save, StartGroups, State, run_steps};
+pub use run::{Best, Pack, Run, Save, StartGrouping, State, run_steps};
 #[doc(hidden)]
-pub use starts::{start_to_try, try_start};
-#[doc(hidden)]
-pub use watch::clusters;
-pub use watch::{Unwatched, Watch};
+pub use trials::{current_trial, run_trial};

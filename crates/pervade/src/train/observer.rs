@@ -1,4 +1,4 @@
-//! Training tells what happens as events; who listens prints, logs, draws a bar, or asks to stop.
+//! Events of training, and the observers that receive them: to print, log, show progress, or stop.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::record::{JointEpoch, PretrainEpoch, StateScores};
 use crate::{Error, Result};
 
-/// A part of a run.
+/// A stage of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// The auto-encoder.
+    /// Pretraining of the auto-encoder.
     Pretrain,
-    /// k-means, EM, the graph and the grouping.
+    /// Mixture start: k-means, EM, the neighbour graph and the grouping of components.
     Mixture,
     /// Joint training.
     Joint,
@@ -31,48 +31,48 @@ impl Stage {
     }
 }
 
-/// Something that happened. Restarts are counted from zero.
+/// An event of training. Restarts are counted from zero.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A stage begins; `epochs` of `steps` steps each (zero where there are none).
+    /// A stage begins: `epochs` epochs of `steps` steps each, both zero if the stage has none.
     StageStarted {
-        /// Which restart.
+        /// Index of the restart.
         restart: usize,
-        /// Which stage.
+        /// The stage.
         stage: Stage,
-        /// What part of the stage, in words.
+        /// Name of the part of the stage.
         phase: &'a str,
-        /// Epochs that will be trained.
+        /// Epochs in total.
         epochs: usize,
-        /// Epochs already done, after a resume.
+        /// Epochs already done, if training was resumed.
         done: usize,
-        /// Steps of one epoch.
+        /// Steps per epoch.
         steps: usize,
     },
-    /// One of several starts begins, or goes on after a resume.
+    /// One of several trials begins or is resumed.
     StartBegan {
-        /// The first of the restarts that are trained side by side.
+        /// The first of the restarts that are trained in parallel.
         restart: usize,
-        /// Which of their starts, counted from zero.
+        /// Index of the trial, counted from zero.
         start: usize,
     },
-    /// The start that a restart goes on from.
+    /// The trial with which a restart continues was chosen.
     StartChosen {
-        /// Which restart.
+        /// Index of the restart.
         restart: usize,
-        /// Which of its starts, counted from zero.
+        /// Index of the trial, counted from zero.
         start: usize,
-        /// The modularity that it was chosen by.
+        /// Its modularity, the greatest of all trials.
         modularity: f64,
     },
-    /// A step was taken. This comes a hundred times a second and more: a listener that draws or
-    /// calls another language does so now and then.
+    /// Training steps were done. Sent more than a hundred times per second: an observer that draws or calls into
+    /// another language should skip most of these events.
     Steps {
-        /// Steps done in this epoch.
+        /// Steps done so far in this epoch.
         done: usize,
     },
-    /// Something that has no steps is under way; sent several times a second.
+    /// Work without steps is in progress; sent several times per second.
     Working,
     /// An epoch of pretraining ended.
     Pretrained(usize, &'a PretrainEpoch),
@@ -82,22 +82,22 @@ pub enum Event<'a> {
     Scored(usize, &'a StateScores),
     /// A stage ended.
     StageEnded {
-        /// Which restart.
+        /// Index of the restart.
         restart: usize,
-        /// Which stage.
+        /// The stage.
         stage: Stage,
     },
-    /// Something a user should know.
+    /// A remark for the user.
     Remark(usize, &'a str),
     /// A checkpoint was written.
     Saved,
-    /// A checkpoint could not be written; the one before it is untouched, and training goes on.
+    /// A checkpoint could not be written; the previous one is untouched, and training continues.
     NotSaved(&'a Error),
 }
 
 impl Event<'_> {
-    /// The event as plain data: a line of the command's log, a dictionary of Python.
-    pub fn described(&self) -> Value {
+    /// The event as JSON, for the command's log and for Python.
+    pub fn to_json(&self) -> Value {
         match self {
             Event::StageStarted { restart, stage, phase, epochs, done, steps } => json!({
                 "event": "stage-started", "restart": restart, "stage": stage, "phase": phase,
@@ -132,45 +132,50 @@ impl Event<'_> {
     }
 }
 
-/// What the listener wants.
+/// An observer's answer to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Write a checkpoint at the end of this epoch, if there is a place for it, and go on.
+    /// Write a checkpoint at the end of this epoch, if there is a folder for it, and continue.
     Save,
-    /// Write a checkpoint, if there is a place for it, and return [`crate::Error::Interrupted`]; in the middle of an
-    /// epoch or of a stage, too.
+    /// Write a checkpoint, if there is a folder for it, and return [`crate::Error::Interrupted`], even in the middle of
+    /// an epoch or of a stage.
     Stop,
 }
 
-/// A listener. The answer counts after an epoch, and after [`Event::Steps`] and [`Event::Working`],
-/// where only `Stop` does.
+/// Receives the events of training and can stop it.
+///
+/// Its answer has an effect after an epoch and, if it is `Stop`, after [`Event::Steps`] and [`Event::Working`].
 pub trait Observer {
-    /// Something happened.
+    /// Called with each event.
     fn event(&mut self, event: &Event<'_>) -> Control;
 
-    /// A checkpoint is about to be written, which may take a while. Without a folder for checkpoints this is all that
-    /// happens.
+    /// Called before a checkpoint is written, which may take a while; also if there is no folder for checkpoints and
+    /// nothing is written.
     fn saving(&mut self) {}
 
-    /// A flag that work on several threads looks at, because it cannot send events: once it is set, that work ends
-    /// early. The answer to the next event must then be [`Control::Stop`].
+    /// A flag that ends work on several threads, which cannot send events, early. Once it is set, the answer to the
+    /// next event must be [`Control::Stop`].
     fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::default()
     }
 }
 
-/// Asks the listener in the middle of work that has no steps; an error is its wish to stop.
-pub(crate) fn ask(observer: &mut dyn Observer, stage: Stage, epoch: usize) -> impl FnMut() -> Result<()> {
+/// An interrupt check for work without steps: it sends [`Event::Working`] and returns an error if the answer is `Stop`.
+pub(crate) fn interrupt_check(
+    observer: &mut dyn Observer,
+    stage: Stage,
+    epoch: usize,
+) -> impl FnMut() -> Result<()> {
     move || match observer.event(&Event::Working) {
         Control::Stop => Err(Error::Interrupted { stage: stage.name(), epoch }),
         Control::Continue | Control::Save => Ok(()),
     }
 }
 
-/// A listener that does nothing.
+/// An observer that does nothing.
 #[derive(Debug, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! Pretrain: an auto-encoder with the networks that VaDE will use (paper, experimental setup).
+//! Pretraining of VaDE's networks as an auto-encoder (paper, experimental setup).
 
 use super::observer::{Event, Observer, Stage};
 use super::run::{Pack, Run, Save, State, apply_control, run_steps};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Adam's epsilon in pretraining.
 const EPSILON: f32 = 1e-8;
 
-/// A part of pretraining: one layer with its mirror, or the whole.
+/// A phase of pretraining: one encoder layer with its mirror in the decoder, or the whole auto-encoder.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Layer(usize),
@@ -22,7 +22,7 @@ enum Phase {
 }
 
 impl Phase {
-    /// As records name it.
+    /// Its name in records.
     fn name(self) -> String {
         match self {
             Phase::Layer(i) => format!("layer {}", i + 1),
@@ -31,7 +31,7 @@ impl Phase {
     }
 }
 
-/// The phases of a run and the epochs of each.
+/// The phases of a run, with the epochs of each.
 fn phases<D: Device>(run: &Run<'_, D>) -> Vec<(Phase, usize)> {
     let settings = &run.settings.settings;
     let mut phases = Vec::new();
@@ -43,12 +43,12 @@ fn phases<D: Device>(run: &Run<'_, D>) -> Vec<(Phase, usize)> {
     phases
 }
 
-/// The phases of a run by name, with the epochs of each.
+/// The names of a run's phases, with the epochs of each.
 pub(super) fn named_phases<D: Device>(run: &Run<'_, D>) -> Vec<(String, usize)> {
     phases(run).into_iter().map(|(phase, epochs)| (phase.name(), epochs)).collect()
 }
 
-/// Trains the pack's networks as auto-encoders, from wherever the pack stands.
+/// Trains the pack's networks as auto-encoders, from its current state.
 pub fn pretrain<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -71,10 +71,10 @@ pub fn pretrain<D: Device>(
     Ok(())
 }
 
-/// The likelihood whose noise variance suits the auto-encoder's residual, where the settings leave it open.
+/// The likelihood with the noise variance of the auto-encoder's residual, if the settings do not give one.
 ///
-/// A fixed variance is too weak or too strong a pull on data of another scale: with 1/2 on data in [-1, 1] the
-/// prior swallows the latents.
+/// A constant variance weights the reconstruction too little or too much, depending on the scale of the data: with 1/2
+/// on data in [-1, 1], the latents collapse to the prior.
 fn refit_likelihood<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Result<Likelihood> {
     let Some(last) = record.pretrain.last().filter(|_| run.settings.settings.noise_variance.is_none()) else {
         return Ok(run.likelihood);
@@ -87,7 +87,7 @@ fn refit_likelihood<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Resu
     }
 }
 
-/// Constant, then falling to zero over the last steps; `step` is counted from one.
+/// The learning rate: constant, then linear to zero over the last steps; `step` is counted from one.
 fn learning_rate<D: Device>(run: &Run<'_, D>, step: u64, n_steps: usize) -> f32 {
     let settings = &run.settings.settings;
     let left = n_steps as u64 + 1 - step;
@@ -114,42 +114,42 @@ fn train_phase<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut work = Work::new(run, phase, &pack.state)?;
-    // Dropped before the buffers that it works on.
+    let mut buffers = PhaseBuffers::new(run, phase, &pack.state)?;
+    // Dropped before the buffers that it uses.
     let mut recording = D::Recording::default();
-    pack.resume_sums(run.device, &mut work.sums)?;
+    pack.resume_sums(run.device, &mut buffers.sums)?;
     while pack.state.epoch < epochs {
-        let (epoch, phase_number) = (pack.state.epoch, pack.state.phase as u64);
+        let (epoch, phase_index) = (pack.state.epoch, pack.state.phase as u64);
         let steps = pack.state.step..n_steps;
-        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |numbers| {
-            let ticks = Ticks::new(numbers, |number| {
-                let step = (epoch * n_steps + number) as u64 + 1;
+        let stopped = run_steps(steps, run.device.steps_at_once(), observer, |step_indices| {
+            let ticks = Ticks::new(step_indices, |index| {
+                let step = (epoch * n_steps + index) as u64 + 1;
                 Tick {
-                    epoch: phase_number << 32 | epoch as u64,
-                    first: (number * b) as u64,
-                    // Two draws a step: what goes into a layer and what comes out of it.
-                    draw: (phase_number << 32 | step) << 1,
+                    epoch: phase_index << 32 | epoch as u64,
+                    first: (index * b) as u64,
+                    // Two draws per step: dropout of a layer's input and of its output.
+                    draw: (phase_index << 32 | step) << 1,
                     adam: step,
                     learning_rates: [learning_rate(run, step, epochs * n_steps), 0.0],
                 }
             });
-            let body = |params: &mut _, tick: &_| work.step(run, params, phase, tick);
+            let body = |params: &mut _, tick: &_| buffers.step(run, params, phase, tick);
             Ok(run.device.steps(&ticks, &mut recording, &mut pack.params, body)?)
         })?;
         run.data.check_unchanged()?;
         if let Some(done) = stopped {
-            return pack.stop_after(done, run.device, &work.sums, observer, save);
+            return pack.stop_after(done, run.device, &buffers.sums, observer, save);
         }
         (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
         let mut control = super::Control::Continue;
-        for (place, terms) in run.device.take_sums(&mut work.sums)?.iter().enumerate() {
+        for (slot, terms) in run.device.take_sums(&mut buffers.sums)?.iter().enumerate() {
             let loss = -terms.reconstruction / (n_steps * b) as f64;
             if !loss.is_finite() {
                 return Err(Error::Diverged { stage: "pretraining", epoch: epoch + 1, loss });
             }
             let entry = PretrainEpoch { phase: name.clone(), epoch: epoch + 1, loss };
-            control = observer.event(&Event::Pretrained(restarts.start + place, &entry));
-            pack.state.records[place].pretrain.push(entry);
+            control = observer.event(&Event::Pretrained(restarts.start + slot, &entry));
+            pack.state.records[slot].pretrain.push(entry);
         }
         apply_control(control, pack, observer, save)?;
     }
@@ -157,22 +157,22 @@ fn train_phase<D: Device>(
 }
 
 /// Buffers of a phase.
-struct Work<D: Device> {
+struct PhaseBuffers<D: Device> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
-    layer: Option<LayerWork<D::Buffer>>,
+    layer: Option<LayerBuffers<D::Buffer>>,
     sums: D::Sums,
     order: Vec<Key>,
     dropout_keys: Vec<Key>,
-    /// The data's likelihood, or squared error for hidden activations; one a restart.
-    families: Vec<Likelihood>,
+    /// The likelihood of the data, or squared error for hidden activations; one per restart.
+    likelihoods: Vec<Likelihood>,
 }
 
-/// Extra buffers of a layer's phase.
-struct LayerWork<B> {
+/// Additional buffers to train one layer.
+struct LayerBuffers<B> {
     /// The layer's input with dropout.
     input: Matrix<B>,
-    /// Its code, and the code with dropout.
+    /// The layer's output, and the same with dropout.
     code: Matrix<B>,
     dropped: Matrix<B>,
     d_code: Matrix<B>,
@@ -181,18 +181,18 @@ struct LayerWork<B> {
     mirror: Affine,
 }
 
-impl<D: Device> Work<D> {
+impl<D: Device> PhaseBuffers<D> {
     fn new(run: &Run<'_, D>, phase: Phase, state: &State) -> Result<Self> {
         let (device, b) = (run.device, run.settings.pretrain_batch);
         let [order, dropout_keys] =
-            [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, state.numbers()));
+            [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, state.rng_ids()));
         let restarts = state.restarts.len();
-        let family = match phase {
+        let likelihood = match phase {
             Phase::Layer(i) if i > 0 => Likelihood::GaussianFixed { variance: 0.5 },
             _ => run.likelihood,
         };
         let layer = match phase {
-            Phase::Layer(i) => Some(LayerWork::new(run, i, restarts)?),
+            Phase::Layer(i) => Some(LayerBuffers::new(run, i, restarts)?),
             Phase::Whole => None,
         };
         Ok(Self {
@@ -202,7 +202,7 @@ impl<D: Device> Work<D> {
             sums: device.sums(restarts, b)?,
             order,
             dropout_keys,
-            families: vec![family; restarts],
+            likelihoods: vec![likelihood; restarts],
         })
     }
 
@@ -223,7 +223,7 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// x - head - z = mean - output, and back.
+    /// Trains the whole auto-encoder, x - head - z = mean - output.
     fn whole_step(
         &mut self,
         run: &Run<'_, D>,
@@ -235,7 +235,7 @@ impl<D: Device> Work<D> {
         device.sample_latents(None, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         device.likelihood(
-            &self.families,
+            &self.likelihoods,
             device.batch_rows(&self.batch),
             &mut tape.output,
             &mut self.sums,
@@ -245,10 +245,10 @@ impl<D: Device> Work<D> {
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(adam))
     }
 
-    /// Layer i and its mirror in the decoder, on the activations below it.
+    /// Trains layer i and its mirror in the decoder on the activations of the layer before.
     ///
-    /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC
-    /// puts a ReLU; the ReLU comes back when the whole is fine-tuned.
+    /// DEVIATION(stacked-output): hidden activations are reconstructed by a linear layer, where DEC uses a ReLU; the
+    /// ReLU is there again when the whole auto-encoder is fine-tuned.
     fn layer_step(
         &mut self,
         run: &Run<'_, D>,
@@ -258,19 +258,19 @@ impl<D: Device> Work<D> {
         adam: &AdamStep,
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        let work = self.layer.as_mut().expect("made for this phase");
+        let buffers = self.layer.as_mut().expect("allocated for this phase");
         let last = i + 1 == architecture.encoder.layers.len();
         let rate = run.settings.settings.dropout;
-        let draw = |what: u64| Draw { keys: &self.dropout_keys, step: first_draw + what };
+        let draw = |offset: u64| Draw { keys: &self.dropout_keys, step: first_draw + offset };
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         let layer = architecture.encoder.layers[i].weights();
-        // Forward. The data themselves are never dropped, so sparse rows stay sparse.
+        // Forward. There is no dropout of the data, so sparse rows stay sparse.
         if i > 0 {
-            device.dropout(draw(0), rate, &tape.encoder.hidden[i - 1], &mut work.input)?;
+            device.dropout(draw(0), rate, &tape.encoder.hidden[i - 1], &mut buffers.input)?;
         }
         if last {
-            device.affine(params, layer, &work.input, Activation::Linear, &mut tape.head)?;
-            device.sample_latents(None, &tape.head, &mut work.dropped)?;
+            device.affine(params, layer, &buffers.input, Activation::Linear, &mut tape.head)?;
+            device.sample_latents(None, &tape.head, &mut buffers.dropped)?;
         } else {
             if i == 0 {
                 device.input_affine(
@@ -279,42 +279,42 @@ impl<D: Device> Work<D> {
                     &run.rows,
                     &self.batch,
                     Activation::Relu,
-                    &mut work.code,
+                    &mut buffers.code,
                 )?;
             } else {
-                device.affine(params, layer, &work.input, Activation::Relu, &mut work.code)?;
+                device.affine(params, layer, &buffers.input, Activation::Relu, &mut buffers.code)?;
             }
-            device.dropout(draw(1), rate, &work.code, &mut work.dropped)?;
+            device.dropout(draw(1), rate, &buffers.code, &mut buffers.dropped)?;
         }
-        device.affine(params, work.mirror, &work.dropped, Activation::Linear, &mut work.output)?;
+        device.affine(params, buffers.mirror, &buffers.dropped, Activation::Linear, &mut buffers.output)?;
         let target = if i == 0 { device.batch_rows(&self.batch) } else { &tape.encoder.hidden[i - 1] };
-        device.likelihood(&self.families, target, &mut work.output, &mut self.sums)?;
-        // Backward. Layers without a gradient here take no step.
+        device.likelihood(&self.likelihoods, target, &mut buffers.output, &mut self.sums)?;
+        // Backward. Other layers are not updated.
         let update = Some(adam);
-        let mask = (!last).then_some(&work.code);
-        device.affine_backward_input(params, work.mirror, &work.output, mask, &mut work.d_code)?;
-        device.affine_backward_weights(params, work.mirror, &work.dropped, &work.output, update)?;
+        let mask = (!last).then_some(&buffers.code);
+        device.affine_backward_input(params, buffers.mirror, &buffers.output, mask, &mut buffers.d_code)?;
+        device.affine_backward_weights(params, buffers.mirror, &buffers.dropped, &buffers.output, update)?;
         if last {
             device.clear(&mut tape.d_head.data)?;
             device.sample_latents_backward(
                 &tape.head,
-                &work.dropped,
-                &work.d_code,
+                &buffers.dropped,
+                &buffers.d_code,
                 None,
                 &mut tape.d_head,
             )?;
-            return device.affine_backward_weights(params, layer, &work.input, &tape.d_head, update);
+            return device.affine_backward_weights(params, layer, &buffers.input, &tape.d_head, update);
         }
-        device.dropout_backward(draw(1), rate, &mut work.d_code)?;
+        device.dropout_backward(draw(1), rate, &mut buffers.d_code)?;
         if i == 0 {
-            device.input_affine_backward(params, layer, &run.rows, &self.batch, &work.d_code, update)
+            device.input_affine_backward(params, layer, &run.rows, &self.batch, &buffers.d_code, update)
         } else {
-            device.affine_backward_weights(params, layer, &work.input, &work.d_code, update)
+            device.affine_backward_weights(params, layer, &buffers.input, &buffers.d_code, update)
         }
     }
 }
 
-impl<B> LayerWork<B> {
+impl<B> LayerBuffers<B> {
     fn new<D: Device<Buffer = B>>(run: &Run<'_, D>, i: usize, restarts: usize) -> Result<Self> {
         let mirrors = &run.architecture.decoder.layers;
         let mirror = mirrors[mirrors.len() - 1 - i].weights();

@@ -1,4 +1,4 @@
-//! A fixed run of a few milliseconds against which tests and the fuzz target hold the bytes of checkpoints.
+//! A fixed run of a few milliseconds, for which tests and the fuzz target check the bytes of checkpoints.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub fn probe_data() -> Result<Dataset<'static>> {
     Dataset::from_rows(24, 2, (0..24).flat_map(row).collect())
 }
 
-/// The settings of the run: every stage, two restarts and two starts of each.
+/// The settings of the run: all stages, two restarts with two trials each.
 #[doc(hidden)]
 pub fn probe_settings() -> Settings {
     Settings {
@@ -41,7 +41,7 @@ pub fn probe_settings() -> Settings {
     }
 }
 
-/// Reads and checks the bytes of a checkpoint of the run.
+/// Reads and checks a checkpoint of the run.
 #[doc(hidden)]
 pub fn check_bytes(bytes: &[u8]) -> Result<()> {
     let data = probe_data()?;

@@ -1,4 +1,4 @@
-//! What stays the same during a run, and what changes from epoch to epoch.
+//! The constant parts of a run, and the state that changes from epoch to epoch.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ use crate::record::{RestartRecord, is_zero};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
-/// What stays the same: device, data, settings, networks.
+/// The constant parts of a run: device, data, settings, networks.
 pub struct Run<'a, D: Device> {
-    /// Where the arithmetic happens.
+    /// The device that computes.
     pub device: &'a D,
-    /// The rows.
+    /// The data.
     pub data: &'a Dataset<'a>,
-    /// The rows on the device.
+    /// The prepared rows on the device.
     pub rows: D::Rows<'a>,
     /// The settings.
     pub settings: &'a CheckedSettings,
@@ -30,7 +30,7 @@ pub struct Run<'a, D: Device> {
 }
 
 impl<'a, D: Device> Run<'a, D> {
-    /// A run over `data`.
+    /// Creates a run over `data`.
     pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
         Ok(Self {
             device,
@@ -42,65 +42,66 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
-    /// One key for each of these [numbers](RestartRecord::rng_id); that of a first start is its restart.
-    pub fn keys(&self, stream: Stream, numbers: impl IntoIterator<Item = usize>) -> Vec<Key> {
-        numbers.into_iter().map(|number| Key::new(self.settings.settings.seed, stream, number)).collect()
+    /// The random key of each [`rng_id`](RestartRecord::rng_id), which in a first trial is the index of the restart.
+    pub fn keys(&self, stream: Stream, rng_ids: impl IntoIterator<Item = usize>) -> Vec<Key> {
+        rng_ids.into_iter().map(|rng_id| Key::new(self.settings.settings.seed, stream, rng_id)).collect()
     }
 }
 
-/// Where a pack of restarts stands, apart from the numbers on the device: what a checkpoint keeps.
+/// The training state of a pack of restarts without its arrays; a checkpoint stores it as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Which restarts are trained side by side.
+    /// The restarts that are trained in parallel.
     pub restarts: Range<usize>,
-    /// The start that they are in, or how many there were once each restart has its best.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub start: usize,
-    /// The stage they are in.
+    /// Index of the current trial; the number of trials once the best was chosen.
+    #[serde(rename = "start", default, skip_serializing_if = "is_zero")]
+    pub trial: usize,
+    /// The current stage.
     pub stage: Stage,
-    /// Phases of the stage that are done (layers of stacked pretraining).
+    /// Completed phases of the stage (layers of stacked pretraining).
     pub phase: usize,
-    /// Epochs of the phase that are done.
+    /// Completed epochs of the phase.
     pub epoch: usize,
-    /// Steps of the next epoch that are done, after a stop in the middle of it; its sums are in [`Pack::sums`].
+    /// Completed steps of the next epoch, if training was stopped in the middle of it; its sums are in [`Pack::sums`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step: usize,
-    /// Whether the last epoch's state was still being scored when the run was stopped.
+    /// Whether training was stopped while the state after the last epoch was being scored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unscored: bool,
-    /// How each restart went so far.
+    /// The history of each restart so far.
     pub records: Vec<RestartRecord>,
-    /// p(x|z) of each restart, its variance estimated; empty before pretraining ends.
+    /// p(x|z) of each restart, with the estimated variance; empty before pretraining ends.
     pub likelihoods: Vec<Likelihood>,
-    /// How the start's components were grouped, a restart; empty before the mixture starts.
-    pub starts: Vec<StartGroups>,
-    /// The best state of each restart so far: index into its record's states, and groups.
+    /// Grouping of the components at the mixture start, per restart; empty before it.
+    #[serde(rename = "starts")]
+    pub start_groupings: Vec<StartGrouping>,
+    /// The best state of each restart so far; empty before the mixture start.
     pub best: Vec<Best>,
 }
 
 impl State {
-    /// What the random numbers of each restart go by.
-    pub fn numbers(&self) -> impl Iterator<Item = usize> + Clone {
+    /// The [`rng_id`](RestartRecord::rng_id) of each restart.
+    pub fn rng_ids(&self) -> impl Iterator<Item = usize> + Clone {
         self.records.iter().map(RestartRecord::rng_id)
     }
 }
 
-/// The start's grouping, which later states go by.
+/// The grouping of components at the mixture start; it guides that of later states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StartGroups {
+pub struct StartGrouping {
     /// Cluster of each component.
     pub groups: Vec<u32>,
-    /// Clusters.
+    /// Number of clusters.
     pub n_clusters: usize,
-    /// Communities that the graph has by itself.
+    /// Natural communities of the neighbour graph.
     pub natural_clusters: usize,
-    /// Whether the grouping went by Ward's criterion: the graph then does not know this level.
+    /// Whether components were merged by Ward's criterion, as there are far fewer clusters than natural communities.
     pub by_ward: bool,
 }
 
-/// The state that would become the model if training ended now; its numbers are in [`Pack::best_values`].
+/// The state that would become the model if training ended now; its parameters are in [`Pack::best_values`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Best {
@@ -112,37 +113,38 @@ pub struct Best {
     pub groups: Vec<u32>,
 }
 
-/// Restarts that are trained side by side.
+/// Restarts that are trained in parallel; a *slot* is the index of a restart within the pack.
 pub struct Pack<D: Device> {
-    /// Where they stand.
+    /// The training state.
     pub state: State,
-    /// Their numbers.
+    /// Parameters and Adam's moments, on the device.
     pub params: Params<D::Buffer>,
-    /// The numbers of the best state of each restart, on the host.
+    /// Parameters of the best state of each restart, on the host.
     pub best_values: Vec<Vec<f32>>,
-    /// The neighbour graph of each restart's latents at the start: components are grouped and states
-    /// compared on it.
+    /// Neighbour graph of the latents at the mixture start, per restart, for grouping components and comparing states.
     pub graphs: Vec<crate::graph::Graph>,
-    /// While several starts are tried: the best of each restart so far.
-    pub best_start: Option<Box<Pack<D>>>,
-    /// Sums of the ELBO terms over the steps of an epoch that was stopped in its middle; else empty.
+    /// The best trial so far of each restart, if there are several.
+    pub best_trial: Option<Box<Pack<D>>>,
+    /// Sums of the ELBO terms over the completed steps of an unfinished epoch; otherwise empty.
     pub sums: Vec<f64>,
 }
 
 impl<D: Device> Pack<D> {
-    /// Fresh restarts with start values for their weights.
+    /// New restarts with initial weights.
     pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
-        Self::begin(run, restarts, 0)
+        Self::for_trial(run, restarts, 0)
     }
 
-    /// The same for another of their starts.
-    pub fn begin(run: &Run<'_, D>, restarts: Range<usize>, start: usize) -> Result<Self> {
+    /// The given trial of new restarts.
+    pub fn for_trial(run: &Run<'_, D>, restarts: Range<usize>, trial: usize) -> Result<Self> {
         let stride = run.architecture.layout.len();
-        let records =
-            restarts.clone().map(|restart| RestartRecord { restart, start, ..Default::default() }).collect();
+        let records = restarts
+            .clone()
+            .map(|restart| RestartRecord { restart, start: trial, ..Default::default() })
+            .collect();
         let state = State {
             restarts,
-            start,
+            trial,
             stage: Stage::Pretrain,
             phase: 0,
             epoch: 0,
@@ -150,35 +152,35 @@ impl<D: Device> Pack<D> {
             unscored: false,
             records,
             likelihoods: Vec::new(),
-            starts: Vec::new(),
+            start_groupings: Vec::new(),
             best: Vec::new(),
         };
         let mut params = Params::zeros(run.device, state.records.len(), stride)?;
-        for (place, key) in run.keys(Stream::Weights, state.numbers()).into_iter().enumerate() {
-            run.device.write(&mut params.values, place * stride, &run.architecture.start_values(key))?;
+        for (slot, key) in run.keys(Stream::Weights, state.rng_ids()).into_iter().enumerate() {
+            run.device.write(&mut params.values, slot * stride, &run.architecture.initial_values(key))?;
         }
         let (best_values, graphs, sums) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { state, params, best_values, graphs, best_start: None, sums })
+        Ok(Self { state, params, best_values, graphs, best_trial: None, sums })
     }
 
-    /// Adam starts anew with each phase.
+    /// Sets Adam's moments to zero, as at the beginning of each phase.
     pub fn reset_moments(&mut self, device: &D) -> Result<()> {
         device.clear(&mut self.params.first_moments)?;
         Ok(device.clear(&mut self.params.second_moments)?)
     }
 
-    /// The numbers of one restart of the pack.
-    pub fn values_of(&self, device: &D, place: usize) -> Result<Vec<f32>> {
+    /// The parameters of the restart in a slot.
+    pub fn values_of(&self, device: &D, slot: usize) -> Result<Vec<f32>> {
         let mut values = vec![0.0; self.params.stride];
-        device.read(&self.params.values, place * self.params.stride, &mut values)?;
+        device.read(&self.params.values, slot * self.params.stride, &mut values)?;
         Ok(values)
     }
 }
 
-/// Saves the pack; what a stage calls when the listener asks for it. False where there is no folder for checkpoints.
+/// Callback that saves the pack; it returns false if there is no folder for checkpoints.
 pub type Save<'s, D> = &'s mut dyn FnMut(&Pack<D>) -> Result<bool>;
 
-/// Does what the listener answered after an epoch.
+/// Applies the observer's answer after an epoch.
 pub(super) fn apply_control<D: Device>(
     control: Control,
     pack: &Pack<D>,
@@ -188,15 +190,15 @@ pub(super) fn apply_control<D: Device>(
     if control == Control::Continue {
         return Ok(());
     }
-    save_or_tell(observer, || save(pack))?;
+    save_or_report(observer, || save(pack))?;
     if control == Control::Stop {
         return Err(Error::Interrupted { stage: pack.state.stage.name(), epoch: pack.state.epoch });
     }
     Ok(())
 }
 
-/// Saves; a full disk or a folder that is gone does not end a run of hours, the listener is told instead.
-pub(crate) fn save_or_tell(observer: &mut dyn Observer, save: impl FnOnce() -> Result<bool>) -> Result<()> {
+/// Saves a checkpoint. A full disk or a missing folder does not end a run of hours: the observer is notified instead.
+pub(crate) fn save_or_report(observer: &mut dyn Observer, save: impl FnOnce() -> Result<bool>) -> Result<()> {
     observer.saving();
     match save() {
         Ok(true) => drop(observer.event(&Event::Saved)),
@@ -207,20 +209,21 @@ pub(crate) fn save_or_tell(observer: &mut dyn Observer, save: impl FnOnce() -> R
     Ok(())
 }
 
-/// Saves the pack where work without steps was interrupted: a resume repeats that work, and nothing before it is lost.
+/// Saves the pack if work without steps was interrupted; a resumed run repeats only that work.
 pub(super) fn save_if_interrupted<D: Device, T>(
-    work: Result<T>,
+    result: Result<T>,
     pack: &Pack<D>,
     observer: &mut dyn Observer,
     save: Save<'_, D>,
 ) -> Result<T> {
-    if matches!(work, Err(Error::Interrupted { .. })) {
-        save_or_tell(observer, || save(pack))?;
+    if matches!(result, Err(Error::Interrupted { .. })) {
+        save_or_report(observer, || save(pack))?;
     }
-    work
+    result
 }
 
-/// Runs steps of an epoch, a few at once, telling the listener after each few. If it says stop, the steps that are done.
+/// Runs steps of an epoch, `at_once` per call of `run`, and notifies the observer after each call. If it answers
+/// `Stop`, returns the number of completed steps.
 pub fn run_steps(
     steps: Range<usize>,
     at_once: usize,
@@ -238,7 +241,7 @@ pub fn run_steps(
 }
 
 impl<D: Device> Pack<D> {
-    /// The sums that an epoch goes on with after a resume in its middle.
+    /// Restores the sums of an unfinished epoch that is resumed.
     pub(super) fn resume_sums(&mut self, device: &D, sums: &mut D::Sums) -> Result<()> {
         match std::mem::take(&mut self.sums) {
             values if values.is_empty() => Ok(()),
@@ -246,7 +249,7 @@ impl<D: Device> Pack<D> {
         }
     }
 
-    /// Stops in the middle of an epoch: saves the steps that are done and returns the error that says so.
+    /// Stops in the middle of an epoch: saves the pack and returns [`Error::Interrupted`].
     pub(super) fn stop_after(
         &mut self,
         done: usize,

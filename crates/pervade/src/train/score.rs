@@ -1,8 +1,8 @@
-//! A look at a state without labels: its clusters, and how good they are.
+//! The clusters of a state and their label-free scores.
 
 use super::latents::for_each_block;
-use super::observer::{Event, Observer, ask};
-use super::run::{Best, Pack, Run, StartGroups};
+use super::observer::{Event, Observer, interrupt_check};
+use super::run::{Best, Pack, Run, StartGrouping};
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
 use crate::graph::{Graph, GraphOptions, Parts, Target, group_until, modularity, refine_until};
@@ -17,17 +17,17 @@ use std::sync::atomic::AtomicBool;
 
 /// Rows on which entropy and silhouette are measured.
 const SAMPLE_ROWS: usize = 2_000;
-/// Rows that a thread takes at once at the least.
-const TASK_ROWS: usize = 64;
+/// The fewest rows that a thread processes at once.
+const MIN_TASK_ROWS: usize = 64;
 
-/// A state, scored: cluster of each component, and the scores.
+/// A scored state: the cluster of each component, and the scores.
 pub(super) struct Scored {
     pub(super) groups: Vec<u32>,
     pub(super) scores: StateScores,
 }
 
-/// What a pass over the rows leaves of one restart.
-struct Seen {
+/// The results of a pass over all rows, for one restart.
+struct EncodedRows {
     /// Latent means, [N, J].
     latents: Vec<f32>,
     /// Most probable component of each row.
@@ -41,87 +41,101 @@ fn sample_stride(n_rows: usize) -> usize {
     n_rows.div_ceil(SAMPLE_ROWS).max(1)
 }
 
-/// Latents, components and sampled log joints of every restart.
-fn look<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, ask: Interrupt<'_>) -> Result<Vec<Seen>> {
+/// Encodes all rows with every restart.
+fn encode_rows<D: Device>(
+    run: &Run<'_, D>,
+    pack: &Pack<D>,
+    check_interrupt: Interrupt<'_>,
+) -> Result<Vec<EncodedRows>> {
     let (n, j, c) = (run.data.n_rows(), run.architecture.n_latents(), run.settings.n_components);
     let stride = sample_stride(n);
-    let room =
-        || Seen { latents: Vec::with_capacity(n * j), components: Vec::with_capacity(n), sample: Vec::new() };
-    let mut seen: Vec<Seen> = pack.state.restarts.clone().map(|_| room()).collect();
+    let empty = || EncodedRows {
+        latents: Vec::with_capacity(n * j),
+        components: Vec::with_capacity(n),
+        sample: Vec::new(),
+    };
+    let mut encoded: Vec<EncodedRows> = pack.state.restarts.clone().map(|_| empty()).collect();
     for_each_block(run, &pack.params, |pass| {
-        let seen = &mut seen[pass.restart];
-        seen.latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
-        let joints = pass.log_joints.par_chunks_exact(c).with_min_len(TASK_ROWS);
-        seen.components.par_extend(joints.map(|joints| argmax(joints) as u32));
+        let encoded = &mut encoded[pass.restart];
+        encoded.latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
+        let joints = pass.log_joints.par_chunks_exact(c).with_min_len(MIN_TASK_ROWS);
+        encoded.components.par_extend(joints.map(|joints| argmax(joints) as u32));
         let sampled = |&(i, _): &(usize, &[f32])| (pass.first + i).is_multiple_of(stride);
         let joints = pass.log_joints.chunks_exact(c).enumerate().filter(sampled);
-        seen.sample.extend(joints.flat_map(|(_, joints)| joints));
-        ask()
+        encoded.sample.extend(joints.flat_map(|(_, joints)| joints));
+        check_interrupt()
     })?;
-    Ok(seen)
+    Ok(encoded)
 }
 
-/// Groups the components of every restart and scores the partition; told to the observer.
+/// Groups the components of every restart, scores the partitions and sends the scores to the observer.
 ///
-/// All states of a restart are grouped and judged on the graph of the start's latents. The graph of
-/// a state's own latents would flatter it: joint training pulls rows to their components, right or
-/// wrong. (USPS after 40 epochs: ACC 93 when grouped on the start's graph, 90 on its own.)
+/// All states of a restart are grouped and scored on the graph of the latents at the mixture start. On the graph of its
+/// own latents a state scores too well: joint training pulls rows to their components, right or wrong. (USPS after 40
+/// epochs: ACC 93 if grouped on the graph of the mixture start, 90 on its own.)
 pub(super) fn score_states<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Scored>> {
-    let keys = run.keys(Stream::Sample, pack.state.numbers());
+    let keys = run.keys(Stream::Sample, pack.state.rng_ids());
     let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
-    let mut go_on = ask(observer, pack.state.stage, pack.state.epoch);
-    let looked = look(run, pack, &mut go_on)?;
-    for place in pack.graphs.len()..looked.len() {
+    let mut check_interrupt = interrupt_check(observer, pack.state.stage, pack.state.epoch);
+    let encoded = encode_rows(run, pack, &mut check_interrupt)?;
+    for slot in pack.graphs.len()..encoded.len() {
         let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-        let (latents, key) = (&looked[place].latents, keys[place]);
-        pack.graphs.push(Graph::build_with_interrupt(run.device, latents, j, &options, key, &mut go_on)?);
+        let (latents, key) = (&encoded[slot].latents, keys[slot]);
+        pack.graphs.push(Graph::build_with_interrupt(
+            run.device,
+            latents,
+            j,
+            &options,
+            key,
+            &mut check_interrupt,
+        )?);
     }
-    drop(go_on);
+    drop(check_interrupt);
     let means: Vec<Vec<f64>> =
-        (0..looked.len()).map(|place| component_means(run, pack, place)).collect::<Result<_>>()?;
+        (0..encoded.len()).map(|slot| component_means(run, pack, slot)).collect::<Result<_>>()?;
     let (state, graphs, settings) = (&pack.state, &pack.graphs, run.settings);
     let stop = observer.stop_flag();
-    let scored = looked.into_par_iter().enumerate().map(|(place, seen)| {
-        let parts = Parts::count(&graphs[place], &seen.latents, j, &seen.components, &means[place])?;
-        let start = state.starts.get(place);
+    let scored = encoded.into_par_iter().enumerate().map(|(slot, encoded)| {
+        let parts = Parts::count(&graphs[slot], &encoded.latents, j, &encoded.components, &means[slot])?;
+        let start = state.start_groupings.get(slot);
         let Grouped { groups, start } = group_components(settings, &parts, start, &stop)?;
-        let clusters: Vec<u32> = seen.components.iter().map(|&part| groups[part as usize]).collect();
+        let clusters: Vec<u32> = encoded.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
             natural_clusters: start.natural_clusters,
-            modularity: modularity(&graphs[place], &clusters)?,
-            ..sample_scores(settings, j, &seen, &groups, &clusters, keys[place])?
+            modularity: modularity(&graphs[slot], &clusters)?,
+            ..sample_scores(settings, j, &encoded, &groups, &clusters, keys[slot])?
         };
         Ok((Scored { groups, scores }, start))
     });
-    let scored: Vec<(Scored, StartGroups)> = scored.collect::<Result<_>>()?;
-    let (scored, starts): (Vec<Scored>, Vec<StartGroups>) = scored.into_iter().unzip();
-    pack.state.starts = starts;
-    for (place, scored) in scored.iter().enumerate() {
-        observer.event(&Event::Scored(pack.state.restarts.start + place, &scored.scores));
+    let scored: Vec<(Scored, StartGrouping)> = scored.collect::<Result<_>>()?;
+    let (scored, start_groupings): (Vec<Scored>, Vec<StartGrouping>) = scored.into_iter().unzip();
+    pack.state.start_groupings = start_groupings;
+    for (slot, scored) in scored.iter().enumerate() {
+        observer.event(&Event::Scored(pack.state.restarts.start + slot, &scored.scores));
     }
     Ok(scored)
 }
 
-/// Means of a restart's components, [C, J].
-fn component_means<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, place: usize) -> Result<Vec<f64>> {
-    let slot = run.architecture.mixture.means;
-    let mut means = vec![0.0f32; slot.range().len()];
-    run.device.read(&pack.params.values, place * pack.params.stride + slot.offset, &mut means)?;
+/// Means of the components, [C, J], of the restart in a slot.
+fn component_means<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, slot: usize) -> Result<Vec<f64>> {
+    let parameter = run.architecture.mixture.means;
+    let mut means = vec![0.0f32; parameter.range().len()];
+    run.device.read(&pack.params.values, slot * pack.params.stride + parameter.offset, &mut means)?;
     Ok(means.into_iter().map(f64::from).collect())
 }
 
-/// Cluster of each component of a state, and the start's grouping.
+/// The cluster of each component of a state, and the grouping at the mixture start.
 struct Grouped {
     groups: Vec<u32>,
-    start: StartGroups,
+    start: StartGrouping,
 }
 
-/// Components grouped anew; none where fewer of them hold rows than there are clusters.
+/// A new grouping of the components; `None` if fewer components than clusters have rows.
 fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Option<Vec<u32>>> {
     match group_until(parts, Target::Fixed(n_clusters), stop) {
         Ok(grouping) => Ok(Some(refine_until(parts, grouping, stop)?.groups)),
@@ -130,17 +144,17 @@ fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Opti
     }
 }
 
-/// Groups the components of a state; without a start, this is it.
+/// Groups the components of a state, which is the mixture start if `start` is `None`.
 fn group_components(
     settings: &CheckedSettings,
     parts: &Parts,
-    start: Option<&StartGroups>,
+    start: Option<&StartGrouping>,
     stop: &AtomicBool,
 ) -> Result<Grouped> {
     let identity = settings.n_clusters == Some(settings.n_components);
     if let Some(start) = start {
-        // Below the level that the graph knows, modularity is no guide: the start's groups stay. They
-        // stay, too, when components died and fewer are left than there are clusters.
+        // With far fewer clusters than natural communities, modularity is no guide: the groups of the mixture start
+        // stay. They stay, too, if fewer components than clusters still have rows.
         let groups = if start.by_ward || identity { None } else { regrouped(parts, start.n_clusters, stop)? };
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
@@ -148,7 +162,7 @@ fn group_components(
     let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
     let grouping = refine_until(parts, group_until(parts, target, stop)?, stop)?;
     let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
-    let start = StartGroups {
+    let start = StartGrouping {
         groups: groups.clone(),
         n_clusters: grouping.n_groups,
         natural_clusters: grouping.natural_number,
@@ -157,18 +171,18 @@ fn group_components(
     Ok(Grouped { groups, start })
 }
 
-/// The scores that need no graph.
+/// The scores that do not need the graph.
 fn sample_scores(
     settings: &CheckedSettings,
     j: usize,
-    seen: &Seen,
+    encoded: &EncodedRows,
     groups: &[u32],
     clusters: &[u32],
     key: Key,
 ) -> Result<StateScores> {
     let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
     let sizes = metrics::occupancy(clusters, n_clusters)?;
-    let probabilities: Vec<f32> = seen
+    let probabilities: Vec<f32> = encoded
         .sample
         .chunks_exact(settings.n_components)
         .flat_map(|joints| cluster_probabilities(joints, groups, n_clusters))
@@ -181,11 +195,11 @@ fn sample_scores(
         modularity: 0.0,
         occupancy_entropy: metrics::occupancy_entropy(&sizes),
         assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
-        silhouette: metrics::silhouette(&seen.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
+        silhouette: metrics::silhouette(&encoded.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
     })
 }
 
-/// Records the states and keeps the better of each restart's best and newest.
+/// Records the new state of each restart and keeps it if it is better than the best so far.
 pub(super) fn keep_best<D: Device>(
     run: &Run<'_, D>,
     pack: &mut Pack<D>,
@@ -193,12 +207,12 @@ pub(super) fn keep_best<D: Device>(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let settings = &run.settings.settings;
-    for (place, Scored { groups, scores }) in scored.into_iter().enumerate() {
-        let record = &mut pack.state.records[place];
+    for (slot, Scored { groups, scores }) in scored.into_iter().enumerate() {
+        let record = &mut pack.state.records[slot];
         let collapsed = scores.live_clusters < scores.clusters && scores.epoch > 0;
         let score = match settings.choose {
-            // The start has no ELBO, and everything beats it. Not minus infinity: a checkpoint is
-            // JSON, which has no such number.
+            // The mixture start has no ELBO, and every later state is better. Not minus infinity, which JSON, and so a
+            // checkpoint, cannot represent.
             Choice::Elbo => record.elbo().unwrap_or(f64::MIN),
             Choice::Modularity => scores.modularity,
         };
@@ -213,19 +227,20 @@ pub(super) fn keep_best<D: Device>(
         let state = record.states.len();
         record.states.push(scores);
         let better =
-            pack.state.best.get(place).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
+            pack.state.best.get(slot).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
         if better {
             record.kept = state;
             let best = Best { state, score, groups };
-            let values = pack.values_of(run.device, place)?;
+            let values = pack.values_of(run.device, slot)?;
             if values.iter().any(|x| !x.is_finite()) {
-                // The last step of an epoch can leave what its loss does not show yet; no model could be read with it.
+                // The loss of an epoch does not show what its last step did; a model with such parameters could not be
+                // read.
                 let (stage, epoch) = (pack.state.stage.name(), pack.state.epoch);
                 return Err(Error::Diverged { stage, epoch, loss: f64::NAN });
             }
-            if place < pack.state.best.len() {
-                pack.state.best[place] = best;
-                pack.best_values[place] = values;
+            if slot < pack.state.best.len() {
+                pack.state.best[slot] = best;
+                pack.best_values[slot] = values;
             } else {
                 pack.state.best.push(best);
                 pack.best_values.push(values);

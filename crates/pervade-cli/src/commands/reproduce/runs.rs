@@ -8,7 +8,7 @@ use pervade::config::{CheckedSettings, Settings};
 use pervade::data::{Dataset, Labels};
 use pervade::metrics::{Labelled, knn_errors};
 use pervade::model::Vade;
-use pervade::train::Watch;
+use pervade::train::EpochCallback;
 use pervade::{Clusterer, Clustering, Error, Result};
 use pervade_rivals::Networks;
 use pervade_rivals::RivalDevice;
@@ -220,8 +220,8 @@ impl<D: RivalDevice> RowRunner<'_, D> {
     }
 }
 
-impl<D: RivalDevice> Watch<D> for RowRunner<'_, D> {
-    fn finished(&mut self, models: Vec<Vade>) -> Result<()> {
+impl<D: RivalDevice> EpochCallback<D> for RowRunner<'_, D> {
+    fn on_models(&mut self, models: Vec<Vade>) -> Result<()> {
         let took = self.since.elapsed();
         for model in &models {
             let record = &model.metadata().record;

@@ -3,7 +3,7 @@
 use pervade::config::{CheckedSettings, Choice, Settings};
 use pervade::data::{Dataset, Labels};
 use pervade::model::Vade;
-use pervade::train::{Pack, Run, Watch, clusters, latents};
+use pervade::train::{EpochCallback, Pack, Run, clusters, latents};
 use pervade::{Error, Result};
 use pervade_rivals::RivalDevice;
 
@@ -76,8 +76,8 @@ struct EpochRecorder<'w> {
     fit: VadeFit,
 }
 
-impl<D: RivalDevice> Watch<D> for EpochRecorder<'_> {
-    fn epoch(&mut self, run: &Run<'_, D>, pack: &Pack<D>) -> Result<()> {
+impl<D: RivalDevice> EpochCallback<D> for EpochRecorder<'_> {
+    fn on_epoch_end(&mut self, run: &Run<'_, D>, pack: &Pack<D>) -> Result<()> {
         if !self.watched {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl<D: RivalDevice> Watch<D> for EpochRecorder<'_> {
         Ok(())
     }
 
-    fn finished(&mut self, models: Vec<Vade>) -> Result<()> {
+    fn on_models(&mut self, models: Vec<Vade>) -> Result<()> {
         self.fit.models.extend(models);
         Ok(())
     }
