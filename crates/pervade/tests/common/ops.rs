@@ -72,8 +72,8 @@ pub(crate) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
 pub(crate) fn assert_tensor_close(ours: &[f32], theirs: &[f64], tolerance: f64, what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
     let scale = largest(theirs.iter().copied()).max(f64::MIN_POSITIVE);
-    for (place, (&a, &b)) in ours.iter().zip(theirs).enumerate() {
+    for (index, (&a, &b)) in ours.iter().zip(theirs).enumerate() {
         let error = (f64::from(a) - b).abs() / scale;
-        assert!(error <= tolerance, "{what}[{place}] is {a}, expected {b} (largest {scale}): {error:e}");
+        assert!(error <= tolerance, "{what}[{index}] is {a}, expected {b} (largest {scale}): {error:e}");
     }
 }
