@@ -53,6 +53,7 @@ impl Likelihood {
     }
 
     /// Its number in the kernels, and its parameter there.
+    #[cfg(feature = "cuda")]
     pub(crate) fn kernel_code(self) -> (u32, f32) {
         match self {
             Likelihood::Bernoulli => (0, 1.0),
