@@ -73,7 +73,7 @@ def test_the_lower_bound_is_that_of_the_kept_model(small, rows):
     vade, texts = start_kept(small, rows)
     assert vade.lower_bound_ == pytest.approx(vade.score(rows), rel=1e-6)
     assert vade.lower_bound_ != pytest.approx(vade.history_["joint"][-1]["elbo"], rel=1e-3)
-    assert any("the model is the start" in text for text in texts)
+    assert any("the model is the mixture start" in text for text in texts)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -302,7 +302,9 @@ impl Settings {
 
     /// All settings by name, as [`Settings::from_keys`] takes them; null where a value is chosen from the data.
     pub fn to_keys(&self) -> Map<String, Value> {
-        let Ok(Value::Object(mut keys)) = serde_json::to_value(self) else {
+        // As text first: 0.001 in single precision is then 0.001, not 0.0010000000474974513.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let Ok(Value::Object(mut keys)) = serde_json::from_str(&text) else {
             unreachable!("settings are a table of plain values")
         };
         // Files leave it out where it is the default, so that older versions can read them.
