@@ -54,7 +54,7 @@ def as_image(shape: Any, n_features: int) -> tuple[int, int, int] | None:
     if shape is None:
         return None
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
-    whole = all(isinstance(size, Integral) and size > 0 for size in sizes)
+    whole = all(isinstance(size, Integral) and int(size) > 0 for size in sizes)
     if not whole or len(sizes) not in (2, 3) or sizes[2:] not in ((), (1,), (3,)):
         raise ValueError(f"`image_shape` is {shape!r}, must be like (28, 28) or (32, 32, 3)")
     height, width, channels = (*(int(size) for size in sizes), 1)[:3]
