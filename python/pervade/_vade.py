@@ -57,7 +57,7 @@ class VaDE(
         How values are scaled. ["unit" for bytes, which are divided by 255, and for integers up to 255;
         "none" for columns that already share a moderate scale; else "standardise"]
     epochs : int, default=None
-        Epochs of joint training. [40]
+        Epochs of joint training. [40 to 80, fewer for more rows]
     pretrain_epochs : int, default=None
         Epochs of pretraining. [30 to 200, fewer for more rows]
     n_init : int, default=1
@@ -95,13 +95,13 @@ class VaDE(
     noise_variance : float, default=None
         The variance of "gaussian-fixed". [that of the auto-encoder's residual]
     batch : int, default=None
-        Rows per step of joint training. [100]
+        Rows per step of joint training. [256]
     learning_rate : float, default=None
-        Learning rate of Adam for the networks. [0.001]
+        Learning rate of Adam for the networks. [0.0005]
     mixture_learning_rate : float, default=None
-        Learning rate of Adam for the mixture. [0.001]
+        Learning rate of Adam for the mixture. [0.0005]
     decay : float, default=None
-        Factor applied to both learning rates every `decay_every` epochs. [0.9]
+        Factor applied to both learning rates every `decay_every` epochs. [0.65]
     decay_every : int, default=None
         Epochs between decays. [a tenth of the epochs]
     learning_rate_floor : float, default=None
@@ -129,6 +129,9 @@ class VaDE(
         Neighbours of each row in the graph. [10]
     graph_rows : int, default=None
         Rows in the graph, at most; above, a uniform sample. [70000]
+    neighbour_weight : float, default=None
+        Weight of the neighbour term in joint training, in nats: rows that are neighbours should belong to one
+        cluster. [a quarter of the number of columns; 0 with `recipe="paper"`]
     choose : {"modularity", "elbo"}, default=None
         The label-free score that chooses between states and between `n_init` models. ["modularity"]
     keep : {"best", "last"}, default=None
@@ -224,6 +227,7 @@ class VaDE(
         starts: int | None = None,
         neighbours: int | None = None,
         graph_rows: int | None = None,
+        neighbour_weight: float | None = None,
         choose: str | None = None,
         keep: str | None = None,
     ) -> None:
@@ -265,6 +269,7 @@ class VaDE(
         self.starts = starts
         self.neighbours = neighbours
         self.graph_rows = graph_rows
+        self.neighbour_weight = neighbour_weight
         self.choose = choose
         self.keep = keep
 

@@ -5,7 +5,7 @@ import signal
 from . import damage, family
 from .lab import CPU, NET
 
-SETTINGS = ["--learning-rate", "--pretrain-learning-rate", "--mixture-learning-rate", "--learning-rate-floor", "--decay", "--epsilon",
+SETTINGS = ["--learning-rate", "--pretrain-learning-rate", "--mixture-learning-rate", "--learning-rate-floor", "--neighbour-weight", "--decay", "--epsilon",
             "--dropout", "--noise-variance"]
 FLOATS = [("fit", flag) for flag in [*SETTINGS, "--checkpoint-seconds"]] + [("evaluate", "--at-least"), ("bench", "--seconds"),
                                                                             ("doctor", "--seconds")]
@@ -138,7 +138,7 @@ def run_int(case, command, flag, value):
 
 
 CHOICES = {"--recipe": ["robust", "paper", "x"], "--prepare": ["none", "unit", "standardise", "row-norm", ""], "--gamma": ["exact", "sampled"],
-           "--likelihood": ["auto", "bernoulli", "gaussian", "gaussian-fixed"], "--pretrain": ["end-to-end", "stacked"],
+           "--likelihood": ["auto", "bernoulli", "gaussian", "gaussian-fixed"], "--pretrain": ["end-to-end", "stacked"], "--network": ["dense", "conv"],
            "--choose": ["modularity", "elbo"], "--keep": ["best", "last"], "--clusters": ["auto", "1", "2", "60", "61", "1000"],
            "--components": ["1", "2", "3", "5", "60", "61", "5000"], "--batch": ["1", "7", "60", "61", "100000"], "--image": ["1x3", "3x1", "2x2", "1x1x3", "x"],
            "--pretrain-batch": ["1", "59", "100000"], "--samples": ["1", "2", "9"], "--latents": ["1", "2", "3", "64"], "--neighbours": ["1", "59", "60", "1000"],

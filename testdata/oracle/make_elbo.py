@@ -1,5 +1,5 @@
-"""Writes elbo.safetensors, pretrain.safetensors and conv.safetensors: terms and gradients of the ELBO and of the
-auto-encoder's loss, the last for a convolutional network, by PyTorch's automatic differentiation in double precision.
+"""Writes elbo.safetensors, pretrain.safetensors, neighbours.safetensors and conv.safetensors: terms and gradients of the ELBO,
+of the auto-encoder's loss, of the ELBO with the neighbour term, and of the ELBO of a convolutional network, by PyTorch's automatic differentiation in double precision.
 
 Each case holds the inputs (x, every parameter by its name) and what is expected: the four terms in nats per
 row, and the gradient of the loss for every parameter. Needs numpy, torch, safetensors. Run it in this folder.
@@ -160,6 +160,29 @@ for likelihood in ("bernoulli", "gaussian", "gaussian-fixed"):
             loss = -log_likelihood(likelihood, x, decode(p, encode(p, x)[:, :J])).mean()
         write_case(f"{likelihood} {phase}", x, p, loss)
 save_file(tensors, "pretrain.safetensors", {"seed": str(SEED)})
+
+# The ELBO and the neighbour term: row i + 1 is the neighbour of row i, component m belongs to cluster m modulo CLUSTERS.
+CLUSTERS, WEIGHT, WRONG = 2, 3.5, float(np.float32(1e-6))
+
+
+def neighbour_term(p, x):
+    mean = encode(p, x)[:, :J]
+    mu, l = p["mixture.means"], p["mixture.log_variances"]
+    joint = torch.log_softmax(p["mixture.logits"], 0) + log_normal(mean[:, None], mu[None], l[None]).sum(-1)
+    clusters = torch.softmax(joint, -1) @ torch.eye(CLUSTERS, dtype=torch.float64)[torch.arange(C) % CLUSTERS]
+    return WEIGHT * torch.log(WRONG + (clusters * clusters.roll(-1, 0)).sum(-1)).mean()
+
+
+tensors, drawn = {}, rng.bit_generator.state
+for likelihood in ("bernoulli", "gaussian-fixed"):
+    for gamma in ("exact", "sampled"):
+        case = f"{likelihood} {gamma} 2"
+        x, p = rows(likelihood), parameters(likelihood, False)
+        terms, neighbour = elbo_terms(p, x, likelihood, gamma, 2), neighbour_term(p, x)
+        tensors[f"{case}/terms"] = torch.cat([terms, neighbour[None]]).detach().numpy()
+        write_case(case, x, p, -(terms.sum() + neighbour))
+save_file(tensors, "neighbours.safetensors", {"seed": str(SEED), "step": str(STEP)})
+rng.bit_generator.state = drawn
 
 # A convolutional network for images of 7 x 6 pixels and two channels, channels last: two convolutions that halve the
 # image, a fully connected layer, and their mirrors. Odd sides need PyTorch's output padding.

@@ -100,6 +100,9 @@ pub(crate) struct SettingFlags {
     /// Rows in the graph, at most; above, a uniform sample
     #[arg(long, value_name = "N", help_heading = FINE)]
     graph_rows: Option<usize>,
+    /// Weight of the neighbour term in joint training, in nats: rows that are neighbours should belong to one cluster
+    #[arg(long, value_name = "NATS", help_heading = FINE, value_parser = finite_single)]
+    neighbour_weight: Option<f32>,
     /// Adam's learning rate for the networks
     #[arg(long, value_name = "RATE", help_heading = FINE, value_parser = finite_single)]
     learning_rate: Option<f32>,

@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod cuda;
 mod cuda_options;
 mod error;
+pub mod math;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
 mod ops;
@@ -51,11 +52,31 @@ pub const DECODER_LOG_VARIANCE_LIMIT: f32 = 10.0;
 
 /// All operations that VaDE needs from a device.
 pub trait Device:
-    Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+    Memory
+    + Recording
+    + Rows
+    + Layers
+    + Convolution
+    + Sums
+    + Latents
+    + Likelihoods
+    + Prior
+    + NeighbourAgreement
+    + Points
 {
 }
 
 impl<D> Device for D where
-    D: Memory + Recording + Rows + Layers + Convolution + Sums + Latents + Likelihoods + Prior + Points
+    D: Memory
+        + Recording
+        + Rows
+        + Layers
+        + Convolution
+        + Sums
+        + Latents
+        + Likelihoods
+        + Prior
+        + NeighbourAgreement
+        + Points
 {
 }

@@ -169,7 +169,7 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
             noise: Matrix::zeros(device, 1, b, style)?,
             first_moments: device.zeros(n)?,
             second_moments: device.zeros(n)?,
-            sums: device.sums(1, b)?,
+            sums: device.sums(1, b, 1)?,
             keys: [Stream::JointOrder, Stream::Generate, Stream::Latent].map(|s| run.keys(s, 0..1)),
             adversarial_learning_rate: aae.adversarial_learning_rate,
         };
@@ -214,7 +214,7 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
     fn encode(&mut self, run: &Run<'_, D>, params: &Params<D::Buffer>) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        device.sample_latents(None, &tape.head, &mut tape.z)?;
+        device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
         device.copy_columns(&tape.z, 0..architecture.n_latents(), &mut self.code, [0, 0])?;
         device.softmax(self.parts[0].columns.end, &mut self.code)
     }
@@ -270,7 +270,7 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
             RowSelection::Shuffled { keys: &self.keys[1], epoch: tick.epoch, first: tick.first as usize };
         device.gather(&self.one_hot, selection, &mut self.one_hot_batch)?;
         let draw = |what: u64| Draw { keys: &self.keys[2], step: tick.draw + what };
-        device.sample_latents(Some(draw(0)), &self.normal, &mut self.noise)?;
+        device.sample_latents(Some(draw(0)), self.normal.rows, &self.normal, &mut self.noise)?;
         let adam = tick.adam_step(0..discriminators.stride, 1, EPSILON);
         let [y, z] = &mut self.parts;
         let one_hot = device.batch_rows(&self.one_hot_batch);

@@ -168,8 +168,8 @@ impl<D: Device + Codes> AdversarialCode<D> {
             fake: discriminator.tape(device, n_rows)?,
             fake_clean: clean(n_rows)?,
             real_targets: zeros_then_ones(0)?,
-            both_sums: device.sums(1, 2 * n_rows)?,
-            fake_sums: device.sums(1, n_rows)?,
+            both_sums: device.sums(1, 2 * n_rows, 1)?,
+            fake_sums: device.sums(1, n_rows, 1)?,
             columns,
             discriminator,
         })
@@ -188,7 +188,7 @@ impl<D: Device + Codes> AdversarialCode<D> {
         let (both, clean) = (&mut self.both, &mut self.both_clean);
         device.copy_columns(code, self.columns.clone(), clean, [0, 0])?;
         device.copy_columns(real, 0..real.columns, clean, [code.rows, 0])?;
-        device.sample_latents(Some(noise), clean, &mut both.x)?;
+        device.sample_latents(Some(noise), clean.rows, clean, &mut both.x)?;
         self.discriminator.forward(device, params, both)?;
         device.likelihood(&[Likelihood::Bernoulli], &self.targets, &mut both.logits, &mut self.both_sums)?;
         self.discriminator.backward_weights(device, params, both, adam)
@@ -206,7 +206,7 @@ impl<D: Device + Codes> AdversarialCode<D> {
     ) -> Result<()> {
         let (fake, clean) = (&mut self.fake, &mut self.fake_clean);
         device.copy_columns(code, self.columns.clone(), clean, [0, 0])?;
-        device.sample_latents(Some(noise), clean, &mut fake.x)?;
+        device.sample_latents(Some(noise), clean.rows, clean, &mut fake.x)?;
         self.discriminator.forward(device, params, fake)?;
         device.likelihood(
             &[Likelihood::Bernoulli],

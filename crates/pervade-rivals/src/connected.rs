@@ -33,6 +33,7 @@ pub(crate) fn without_small_components(graph: Graph, n_clusters: usize) -> Graph
         rows: nodes.iter().map(|&node| graph.rows[node]).collect(),
         n_neighbours: k,
         neighbours: neighbours.map(|&node| new_indices[node as usize]).collect(),
+        others: Vec::new(),
     }
 }
 
@@ -60,8 +61,12 @@ mod tests {
             19 => 21,
             _ => (node + 1) % 40,
         };
-        let graph =
-            Graph { rows: (100..140).collect(), n_neighbours: 1, neighbours: (0..40).map(next).collect() };
+        let graph = Graph {
+            rows: (100..140).collect(),
+            n_neighbours: 1,
+            neighbours: (0..40).map(next).collect(),
+            others: Vec::new(),
+        };
         let kept = without_small_components(graph.clone(), 1);
         assert_eq!(kept.rows, (100..140).filter(|row| ![107, 109].contains(row)).collect::<Vec<u32>>());
         for (node, &other) in kept.neighbours.iter().enumerate() {

@@ -211,7 +211,7 @@ impl<D: Device + SoftClusters> Refinement<D> {
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             affinity_gradient: Matrix::zeros(device, 1, b, run.architecture.mixture.n_components())?,
-            sums: device.sums(1, b)?,
+            sums: device.sums(1, b, 1)?,
             order: run.keys(Stream::JointOrder, 0..1),
         })
     }
@@ -231,7 +231,7 @@ impl<D: Device + SoftClusters> Refinement<D> {
         device.gather(&run.rows, selection, &mut self.batch)?;
         device.gather(targets, selection, target_batch)?;
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        device.sample_latents(None, &tape.head, &mut tape.z)?;
+        device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
         device.soft_clusters(
             params,
             architecture.mixture,

@@ -145,7 +145,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> DlgmmStep<D> {
             drawn: pair(b, k)?,
             prior: StickPrior::Dirichlet { concentration: dlgmm.concentration },
             spread: dlgmm.spread,
-            sums: device.sums(1, k * b)?,
+            sums: device.sums(1, b, k)?,
             order: run.keys(Stream::JointOrder, 0..1),
             noise: run.keys(Stream::Latent, 0..1),
         })
@@ -180,7 +180,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for DlgmmStep
         let [sticks, d_sticks] = &mut self.sticks;
         let ([shares, d_shares], [drawn, d_drawn]) = (&mut self.shares, &mut self.drawn);
         // z_k = mu_k + sigma_k eps, mean and drawn weights, outputs = f(z_k)
-        device.sample_latents(draw(0), components, &mut tape.z)?;
+        device.sample_latents(draw(0), components.rows, components, &mut tape.z)?;
         device.stick_breaking(None, sticks, shares)?;
         device.stick_breaking(draw(1), sticks, drawn)?;
         tape.decode(device, architecture, params)?;
@@ -194,7 +194,7 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Step<D> for DlgmmStep
         // Backward through f, latents and sticks, and g
         let adam = tick.adam_step(architecture.network_range(), 0, EPSILON);
         tape.decode_backward(device, architecture, params, Some(&adam))?;
-        device.sample_latents_backward(components, &tape.z, &tape.dz, None, d_components)?;
+        device.sample_latents_backward(components.rows, components, &tape.z, &tape.dz, None, d_components)?;
         device.stick_breaking_backward(None, sticks, d_shares, d_sticks)?;
         device.stick_breaking_backward(draw(1), sticks, d_drawn, d_sticks)?;
         gather_head(device, d_components, d_sticks, &mut tape.d_head)?;

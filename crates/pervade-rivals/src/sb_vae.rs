@@ -107,7 +107,7 @@ impl<D: Device + StickBreaking> SbVaeStep<D> {
             batch: device.batch(&run.rows, 1, b)?,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             prior,
-            sums: device.sums(1, b)?,
+            sums: device.sums(1, b, 1)?,
             order: run.keys(Stream::JointOrder, 0..1),
             noise: run.keys(Stream::Latent, 0..1),
         })

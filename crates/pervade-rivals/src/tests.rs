@@ -46,7 +46,12 @@ impl Oracle {
 
     fn graph(&self) -> Graph {
         let neighbours = self.u32("neighbours");
-        Graph { rows: (0..N as u32).collect(), n_neighbours: neighbours.len() / N, neighbours }
+        Graph {
+            rows: (0..N as u32).collect(),
+            n_neighbours: neighbours.len() / N,
+            neighbours,
+            others: vec![],
+        }
     }
 }
 

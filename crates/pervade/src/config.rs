@@ -195,6 +195,9 @@ pub struct Settings {
     pub neighbours: usize,
     /// The largest number of rows in the neighbour graph; of more rows, a uniform sample is taken.
     pub graph_rows: usize,
+    /// Weight of the neighbour term in joint training, in nats; a quarter of the number of columns if `None`.
+    #[serde(default = "zero_weight", skip_serializing_if = "is_zero_weight")]
+    pub neighbour_weight: Option<f32>,
     /// Epochs of joint training.
     pub epochs: Option<usize>,
     /// Rows per step of joint training, B.
@@ -229,6 +232,15 @@ fn one() -> usize {
     1
 }
 
+/// The weight in files from before there was one, and in `paper`.
+fn zero_weight() -> Option<f32> {
+    Some(0.0)
+}
+
+fn is_zero_weight(weight: &Option<f32>) -> bool {
+    *weight == Some(0.0)
+}
+
 impl Settings {
     /// The values of a recipe, for K clusters or [`Clusters::Auto`].
     pub fn recipe(recipe: Recipe, clusters: impl Into<Clusters>) -> Self {
@@ -255,11 +267,12 @@ impl Settings {
             mixture_starts: 3,
             neighbours: 10,
             graph_rows: 70_000,
+            neighbour_weight: None,
             epochs: None,
-            batch: 100,
-            learning_rate: 1e-3,
-            mixture_learning_rate: 1e-3,
-            decay: 0.9,
+            batch: 256,
+            learning_rate: 5e-4,
+            mixture_learning_rate: 5e-4,
+            decay: 0.65,
             decay_every: None,
             learning_rate_floor: 0.0,
             epsilon: 1e-4,
@@ -284,8 +297,11 @@ impl Settings {
                 cool_down: 0,
                 mixture_starts: 10,
                 epochs: Some(300),
+                batch: 100,
+                neighbour_weight: Some(0.0),
                 learning_rate: 2e-3,
                 mixture_learning_rate: 2e-3,
+                decay: 0.9,
                 decay_every: Some(10),
                 keep: Keep::Last,
                 choose: Choice::Elbo,
@@ -309,6 +325,7 @@ impl Settings {
         };
         // Files leave it out where it is the default, so that older versions can read them.
         keys.entry("network").or_insert_with(|| self.network.to_string().into());
+        keys.entry("neighbour_weight").or_insert_with(|| self.neighbour_weight.into());
         keys
     }
 

@@ -24,6 +24,8 @@ pub enum Stream {
     Generate = 8,
     /// Noise of the latent when a fitted model is scored.
     Score = 9,
+    /// Which neighbour a row is paired with in joint training.
+    Neighbour = 10,
 }
 
 impl From<Stream> for u32 {

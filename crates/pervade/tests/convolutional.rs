@@ -49,7 +49,7 @@ fn terms_and_gradients_of_the_elbo() {
             let mut joint = JointStep::new(&run, 0..1).unwrap();
             joint.gradients_of_rows(&run, &mut params, 0, oracle.number("step")).unwrap();
             let terms = cpu.take_sums(&mut joint.sums).unwrap()[0].scaled(1.0 / 6.0).values();
-            assert_close(&terms, &oracle.f64(&format!("{case}/terms")), 1e-5, &case);
+            assert_close(&terms[..4], &oracle.f64(&format!("{case}/terms")), 1e-5, &case);
             for (name, slot) in layout.slots() {
                 let theirs = oracle.f64(&format!("{case}/gradient/{name}"));
                 assert_tensor_close(

@@ -21,7 +21,7 @@ fn loss_and_gradients_of_soft_clusters() {
         let z = matrix(1, b, j, oracle.f32(&format!("{case}/z")));
         let targets = matrix(1, b, c, oracle.f32(&format!("{case}/targets")));
         let (mut pulls, mut dz) = (zeros(1, b, c), matrix(1, b, j, vec![9.0; b * j]));
-        let mut sums = cpu.sums(1, b).unwrap();
+        let mut sums = cpu.sums(1, b, 1).unwrap();
         cpu.soft_clusters(&mut params, slots, &targets, &z, &mut pulls, &mut dz, &mut sums).unwrap();
         let loss = -cpu.take_sums(&mut sums).unwrap()[0].elbo() / b as f64;
         assert_close(&[loss], &oracle.f64(&format!("{case}/loss")), TOLERANCE, &format!("{case}: loss"));

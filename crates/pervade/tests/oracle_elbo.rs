@@ -76,6 +76,29 @@ fn terms_and_gradients_of_the_elbo() {
     }
 }
 
+/// Row i + 1 is the neighbour of row i, and the last row's is the first.
+#[test]
+fn terms_and_gradients_with_neighbours() {
+    let oracle = Oracle::open("neighbours.safetensors");
+    assert_eq!(cases(&oracle).len(), 4);
+    for case in cases(&oracle) {
+        let words: Vec<&str> = case.split(' ').collect();
+        let (data, settings) = given(&oracle, &case, words[0], words[1].parse().unwrap());
+        let settings = settings.with(|s| {
+            s.samples = 2;
+            s.neighbour_weight = Some(3.5);
+        });
+        let (cpu, settings) = (Cpu::new(), settings.check(&data).unwrap());
+        let run = Run::new(&cpu, &data, &settings).unwrap();
+        let mut params = values_of(&oracle, &case, &run);
+        let mut joint = JointStep::with_ring(&run, 0..1, 2).unwrap();
+        joint.gradients_of_rows(&run, &mut params, 0, oracle.number("step")).unwrap();
+        let terms = cpu.take_sums(&mut joint.sums).unwrap()[0].scaled(1.0 / ROWS as f64).values();
+        assert_close(&terms, &oracle.f64(&format!("{case}/terms")), TOLERANCE, &format!("{case}: terms"));
+        assert_gradients(&oracle, &case, &run, &params.gradients);
+    }
+}
+
 /// Asks for a checkpoint after every epoch.
 struct Saver;
 

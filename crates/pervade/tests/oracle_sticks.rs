@@ -34,7 +34,7 @@ fn weights_and_divergence_of_sticks() {
             let gradient = get(&format!("{name}_gradient"));
             assert_tensor_close(&d_head.data, &oracle.f64(&gradient), TOLERANCE, &gradient);
         }
-        let (mut d_head, mut sums) = (matrix(1, b, 2 * j, vec![9.0; b * 2 * j]), cpu.sums(1, b).unwrap());
+        let (mut d_head, mut sums) = (matrix(1, b, 2 * j, vec![9.0; b * 2 * j]), cpu.sums(1, b, 1).unwrap());
         cpu.stick_prior(prior, &head, &mut d_head, &mut sums).unwrap();
         let kl = -cpu.take_sums(&mut sums).unwrap()[0].elbo() / b as f64;
         assert_close(&[kl], &oracle.f64(&get("kl")), 1e-9, &get("kl"));
@@ -61,7 +61,7 @@ fn elbo_of_a_mixture_as_posterior() {
     let draw = |step: u64| Some(Draw { keys: &keys, step });
     let (mut z, mut output) = (zeros(1, K * B, J), zeros(1, K * B, D));
     let (mut shares, mut drawn) = (zeros(1, B, K), zeros(1, B, K));
-    cpu.sample_latents(draw(5), &components, &mut z).unwrap();
+    cpu.sample_latents(draw(5), components.rows, &components, &mut z).unwrap();
     cpu.stick_breaking(None, &sticks, &mut shares).unwrap();
     cpu.stick_breaking(draw(6), &sticks, &mut drawn).unwrap();
     cpu.affine(&params, layer, &z, Activation::Linear, &mut output).unwrap();
@@ -71,13 +71,13 @@ fn elbo_of_a_mixture_as_posterior() {
     };
     let (mut d_components, mut d_sticks) = (filled(K * B, 2 * J), filled(B, 2 * K));
     let (mut d_shares, mut d_drawn, mut dz) = (filled(B, K), filled(B, K), zeros(1, K * B, J));
-    let mut sums = cpu.sums(1, K * B).unwrap();
+    let mut sums = cpu.sums(1, B, K).unwrap();
     let posterior = PosteriorMixture { head: &components, z: &z, shares: &shares, drawn: &drawn };
     cpu.posterior_mixture(0.5, posterior, &mut d_components, &mut d_shares, &mut d_drawn, &mut sums).unwrap();
     cpu.weighted_likelihood(&[Likelihood::Bernoulli], &x, &shares, &mut output, &mut d_shares, &mut sums)
         .unwrap();
     cpu.affine_backward_input(&params, layer, &output, None, &mut dz).unwrap();
-    cpu.sample_latents_backward(&components, &z, &dz, None, &mut d_components).unwrap();
+    cpu.sample_latents_backward(components.rows, &components, &z, &dz, None, &mut d_components).unwrap();
     cpu.stick_prior(StickPrior::Dirichlet { concentration: 1.0 }, &sticks, &mut d_sticks, &mut sums).unwrap();
     cpu.stick_breaking_backward(None, &sticks, &d_shares, &mut d_sticks).unwrap();
     cpu.stick_breaking_backward(draw(6), &sticks, &d_drawn, &mut d_sticks).unwrap();

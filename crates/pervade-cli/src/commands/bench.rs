@@ -48,6 +48,9 @@ pub(crate) struct StepArgs {
     /// Mixture components
     #[arg(long, value_name = "C", default_value_t = 10)]
     pub(crate) components: usize,
+    /// With the neighbour term, which encodes a second row for each
+    #[arg(long)]
+    pub(crate) neighbours: bool,
     /// How long to measure
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = crate::settings::finite)]
     pub(crate) seconds: f64,
@@ -149,12 +152,16 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
         s.batch = shape.batch;
         s.components = Some(shape.components.max(2));
         s.restarts = shape.restarts;
+        s.neighbour_weight = Some(if shape.neighbours { 1.0 } else { 0.0 });
     });
     let checked = settings.check(&data)?;
     let run = Run::new(device, &data, &checked)?;
     require_parameters(&run, shape.restarts)?;
     let mut pack = Pack::new(&run, 0..shape.restarts)?;
-    let mut joint = JointStep::new(&run, 0..shape.restarts)?;
+    let mut joint = match shape.neighbours {
+        true => JointStep::with_ring(&run, 0..shape.restarts, 2)?,
+        false => JointStep::new(&run, 0..shape.restarts)?,
+    };
     let rates = [checked.settings().learning_rate, checked.settings().mixture_learning_rate];
     let (mut times, mut step, started) = (Vec::new(), 0, Instant::now());
     let mut block = |n_in_block: usize| -> Result<Duration> {

@@ -83,14 +83,18 @@ fn history(record: &RestartRecord) -> String {
         let terms = &last.terms;
         text.push_str(&format!(
             "Joint training: {}, elbo {:.3} to {:.3} nats per row\n  \
-             (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}).\n",
+             (reconstruction {:.3}, latent {:.3}, cluster {:.3}, entropy {:.3}){}.\n",
             words::counted(record.joint.len(), "epoch"),
             first.elbo,
             last.elbo,
             terms.reconstruction,
             terms.latent,
             terms.cluster,
-            terms.entropy
+            terms.entropy,
+            match terms.neighbour {
+                0.0 => String::new(),
+                neighbour => format!("; neighbour term {neighbour:.3}"),
+            }
         ));
     }
     text.push_str("\n  epoch  modularity  silhouette  live clusters\n");

@@ -212,7 +212,7 @@ fn run_code_likelihood<D: EveryOperation>(
 ) -> Result<(Vec<f64>, Vec<f32>)> {
     let codes = upload(device, [RESTARTS, sizes.rows, sizes.code_width()], codes)?;
     let mut output = upload(device, [RESTARTS, sizes.outputs, sizes.output_width()], output)?;
-    let mut sums = device.sums(RESTARTS, sizes.outputs)?;
+    let mut sums = device.sums(RESTARTS, sizes.outputs, 1)?;
     device.code_likelihood((sizes.choices, sizes.numbers), WEIGHT, &codes, &mut output, &mut sums)?;
     let terms = device.take_sums(&mut sums)?;
     let terms = terms.iter().flat_map(|terms| [terms.cluster, terms.latent]).collect();

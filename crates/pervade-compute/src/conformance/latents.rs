@@ -4,7 +4,7 @@ use super::gradient::{CURVED, Step, Tensor, gradient_cases};
 use super::inputs::*;
 use super::{Case, EveryOperation, Tolerance};
 use crate::random::Key;
-use crate::{Draw, LOG_VARIANCE_LIMIT, Result};
+use crate::{Draw, LOG_VARIANCE_LIMIT, Matrix, Result};
 
 /// Above 32 bits, so that a device that counts in fewer is found.
 const STEP: u64 = (1 << 40) + 7;
@@ -62,6 +62,21 @@ fn sampled(shape: Shape, head: &[f64]) -> Vec<f64> {
     offsets(shape, head).into_iter().map(|(mean, offset)| head[mean] + offset).collect()
 }
 
+/// Rows of a head beyond those of the batch.
+const MORE: usize = 3;
+
+/// A head with more rows than the batch: the others must not count.
+fn upload_longer<D: EveryOperation>(
+    device: &D,
+    [restarts, rows, columns]: [usize; 3],
+    values: &[f32],
+) -> Result<Matrix<D::Buffer>> {
+    let longer = values
+        .chunks(rows * columns)
+        .flat_map(|of_restart| [of_restart, &[f32::NAN].repeat(MORE * columns)].concat());
+    upload(device, [restarts, rows + MORE, columns], &longer.collect::<Vec<f32>>())
+}
+
 fn sample<D: EveryOperation>(
     device: &D,
     [r, b, j, samples]: Shape,
@@ -69,9 +84,9 @@ fn sample<D: EveryOperation>(
     is_drawn: bool,
 ) -> Result<Vec<f32>> {
     let keys = keys(r);
-    let (head, mut z) = (upload(device, [r, b, 2 * j], head)?, occupied(device, [r, samples * b, j])?);
+    let (head, mut z) = (upload_longer(device, [r, b, 2 * j], head)?, occupied(device, [r, samples * b, j])?);
     let draw = is_drawn.then_some(Draw { keys: &keys, step: STEP });
-    device.sample_latents(draw, &head, &mut z)?;
+    device.sample_latents(draw, b, &head, &mut z)?;
     download(device, &z)
 }
 
@@ -98,11 +113,13 @@ fn backward<D: EveryOperation>(
     let [r, b, j, samples] = shape;
     let of_samples = [r, samples * b, j];
     let z = upload(device, of_samples, &sample(device, shape, head, true)?)?;
-    let (head, dz) = (upload(device, [r, b, 2 * j], head)?, upload(device, of_samples, dz)?);
+    let (head, dz) = (upload_longer(device, [r, b, 2 * j], head)?, upload(device, of_samples, dz)?);
     let dz_prior = dz_prior.map(|dz| upload(device, of_samples, dz)).transpose()?;
-    let mut d_head = upload(device, [r, b, 2 * j], &vec![BEFORE; r * b * 2 * j])?;
-    device.sample_latents_backward(&head, &z, &dz, dz_prior.as_ref(), &mut d_head)?;
-    Ok(download(device, &d_head)?.iter().map(|d| d - BEFORE).collect())
+    let mut d_head = upload_longer(device, [r, b, 2 * j], &vec![BEFORE; r * b * 2 * j])?;
+    device.sample_latents_backward(b, &head, &z, &dz, dz_prior.as_ref(), &mut d_head)?;
+    let d_head = download(device, &d_head)?;
+    let of_batch = d_head.chunks((b + MORE) * 2 * j).flat_map(|rows| &rows[..b * 2 * j]);
+    Ok(of_batch.map(|d| d - BEFORE).collect())
 }
 
 /// The gradient of z comes from the decoder, or in two parts, from the decoder and the prior.

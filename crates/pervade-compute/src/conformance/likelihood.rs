@@ -122,7 +122,7 @@ fn run<D: EveryOperation>(
     let (r, width) = (families.len(), families[0].n_outputs(d));
     let x = upload(device, [r, b, d], x)?;
     let mut output = upload(device, [r, samples * b, width], output)?;
-    let mut sums = device.sums(r, samples * b)?;
+    let mut sums = device.sums(r, b, samples)?;
     device.likelihood(families, &x, &mut output, &mut sums)?;
     let terms = device.take_sums(&mut sums)?;
     Ok((terms.iter().map(|terms| terms.reconstruction).collect(), download(device, &output)?))

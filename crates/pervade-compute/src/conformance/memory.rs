@@ -40,13 +40,13 @@ pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
 fn sums_of_steps<D: EveryOperation>(device: &D, stored: bool) -> Result<Vec<Terms>> {
     let shape = [2, 5, 7];
     let x = upload(device, shape, &fractions(70, 6))?;
-    let mut sums = device.sums(2, 5)?;
+    let mut sums = device.sums(2, 5, 1)?;
     for step in 0..2 {
         let mut output = upload(device, shape, &numbers(70, 7 + step))?;
         device.likelihood(&[Likelihood::Bernoulli; 2], &x, &mut output, &mut sums)?;
         if stored && step == 0 {
             let values = device.read_sums(&sums)?;
-            sums = device.sums(2, 5)?;
+            sums = device.sums(2, 5, 1)?;
             device.write_sums(&mut sums, &values)?;
         }
     }

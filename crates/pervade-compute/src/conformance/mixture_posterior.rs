@@ -57,7 +57,7 @@ fn weighted_likelihood<D: EveryOperation>(
         // The gradient is added to what is there.
         let before = 0.5;
         let mut d_shares = upload(device, [r, b, samples], &vec![before; r * b * samples])?;
-        let mut sums = device.sums(r, samples * b)?;
+        let mut sums = device.sums(r, b, samples)?;
         device.weighted_likelihood(families, &x, &shares, &mut output, &mut d_shares, &mut sums)?;
         let total = device.take_sums(&mut sums)?.iter().map(|terms| terms.elbo()).sum();
         let d_shares = download(device, &d_shares)?.iter().map(|d| d - before).collect();
@@ -135,7 +135,7 @@ fn run<D: EveryOperation>(device: &D, shape: Shape, at: &[Vec<f32>]) -> Result<(
     let (shares, drawn) = (upload(device, [r, b, k], &at[1])?, upload(device, [r, b, k], &at[2])?);
     let mut d_head = occupied(device, [r, k * b, 2 * j])?;
     let (mut d_shares, mut d_drawn) = (occupied(device, [r, b, k])?, occupied(device, [r, b, k])?);
-    let mut sums = device.sums(r, k * b)?;
+    let mut sums = device.sums(r, b, k)?;
     let posterior = PosteriorMixture { head: &head, z: &z, shares: &shares, drawn: &drawn };
     device.posterior_mixture(MAX_MEAN, posterior, &mut d_head, &mut d_shares, &mut d_drawn, &mut sums)?;
     let total = device.take_sums(&mut sums)?.iter().map(|terms| terms.elbo()).sum();

@@ -32,6 +32,7 @@ mod layers;
 mod likelihood;
 mod memory;
 mod mixture_posterior;
+mod neighbour_term;
 mod points;
 mod prior;
 mod rows;
@@ -62,6 +63,7 @@ pub fn cases<D: EveryOperation>() -> Vec<Case<D>> {
         latents::cases(),
         likelihood::cases(),
         prior::cases(),
+        neighbour_term::cases(),
         points::cases(),
         convolution::cases(),
         batch_norm::cases(),

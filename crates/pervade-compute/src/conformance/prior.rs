@@ -45,7 +45,7 @@ fn wide_inputs(shape: Shape) -> Vec<Vec<f64>> {
 }
 
 /// log w_c + E log N(point + noise of these variances; mu_c, s2_c) for each component.
-fn log_joint(at: &[Vec<f64>], point: &[f64], variances: Option<&[f64]>) -> Vec<f64> {
+pub(super) fn log_joint(at: &[Vec<f64>], point: &[f64], variances: Option<&[f64]>) -> Vec<f64> {
     let [_, _, logits, means, log_variances] = at else { unreachable!("five inputs") };
     let (j, total) = (point.len(), log_sum_exp(logits));
     let density = |m: usize| -> f64 {
@@ -145,7 +145,7 @@ fn gradients_by_definition(gamma: Gamma, [b, j, _, samples]: Shape, at: &[Vec<f6
     gradients
 }
 
-fn mixture_params<D: EveryOperation>(
+pub(super) fn mixture_params<D: EveryOperation>(
     device: &D,
     slots: MixtureSlots,
     len: usize,
@@ -170,7 +170,7 @@ fn run<D: EveryOperation>(
     let (head, z) = (upload(device, [1, b, 2 * j], &at[0])?, upload(device, [1, samples * b, j], &at[1])?);
     let (mut d_head, mut dz) = (occupied(device, [1, b, 2 * j])?, occupied(device, [1, samples * b, j])?);
     let mut scratch = device.prior_scratch(1, b, samples * b, slots)?;
-    let mut sums = device.sums(1, samples * b)?;
+    let mut sums = device.sums(1, b, samples)?;
     device.prior(gamma, &mut params, slots, &head, &z, &mut scratch, &mut d_head, &mut dz, &mut sums)?;
     let mut gradients = vec![download(device, &d_head)?, download(device, &dz)?];
     for slot in [slots.logits, slots.means, slots.log_variances] {

@@ -6,7 +6,7 @@ use super::gradient::{LINEAR, Tensor, gradient_cases};
 use super::inputs::*;
 use super::layers::{Layer, activated, affine_gradients, affine_output};
 use super::{Case, EveryOperation, Tolerance};
-use crate::{Activation, Csr, Result, RowSelection, RowValues, RowsView, Scaling};
+use crate::{Activation, Csr, NeighbourLists, Result, RowSelection, RowValues, RowsView, Scaling};
 
 /// How values are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +39,8 @@ pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
         cases.push(gathered(storage, scaling));
     }
     cases.push(shuffled());
+    cases.push(with_neighbours(true));
+    cases.push(with_neighbours(false));
     for &(storage, scaling) in
         kinds.iter().filter(|(storage, _)| matches!(storage, Storage::F32 | Storage::Csr))
     {
@@ -172,6 +174,48 @@ fn shuffled<D: EveryOperation>() -> Case<D> {
             let mut batch = device.batch(&rows, restarts, b)?;
             let keys = keys(restarts);
             device.gather(&rows, RowSelection::Shuffled { keys: &keys, epoch, first }, &mut batch)?;
+            download(device, device.batch_rows(&batch))
+        })
+    })
+}
+
+/// Rows and, in the second half of each restart's part, one of three neighbours of each: drawn, or the first.
+fn with_neighbours<D: EveryOperation>(is_shuffled: bool) -> Case<D> {
+    let (n, b, restarts, k, epoch, first) = (101, 40, 2, 3, (1 << 33) + 3, 50);
+    let table = move || Table::new(Storage::F32, Unscaled, n, 5);
+    let neighbour = move |restart: usize, row: usize, which: usize| (row * 7 + which * 13 + restart) % n;
+    let neighbour_keys = move || keys(2 * restarts).split_off(restarts);
+    let expected = move || {
+        let (keys, table) = (keys(restarts), table());
+        let row = |index: usize| {
+            let (restart, i) = (index / (2 * b), index % (2 * b));
+            let position = first + i % b;
+            let row =
+                if is_shuffled { keys[restart].permute(position, n, epoch) } else { position.min(n - 1) };
+            let word = neighbour_keys()[restart].draw(epoch, position as u32, 0)[0];
+            let which = if is_shuffled { (u64::from(word) * k as u64 >> 32) as usize } else { 0 };
+            if i < b { row } else { neighbour(restart, row, which) }
+        };
+        (0..restarts * 2 * b).flat_map(|index| table.scaled_row(row(index))).collect()
+    };
+    let name = format!(
+        "rows of a batch and their neighbours, {}",
+        if is_shuffled { "shuffled" } else { "in order" }
+    );
+    Case::new(name, Tolerance::Fixed(0.0), expected, move |device: &D| {
+        let list = |restart| (0..n * k).map(|i| neighbour(restart, i / k, i % k) as u32).collect();
+        let lists: Vec<Vec<u32>> = (0..restarts).map(list).collect();
+        let lists = NeighbourLists { lists: &lists, n_neighbours: k };
+        table().with_view(|view| {
+            let rows = device.rows(view)?;
+            let mut batch = device.batch_with_neighbours(&rows, restarts, b, lists)?;
+            let (keys, neighbour_keys) = (keys(restarts), neighbour_keys());
+            let selection = if is_shuffled {
+                RowSelection::ShuffledPairs { keys: &keys, neighbour_keys: &neighbour_keys, epoch, first }
+            } else {
+                RowSelection::Range { first }
+            };
+            device.gather(&rows, selection, &mut batch)?;
             download(device, device.batch_rows(&batch))
         })
     })

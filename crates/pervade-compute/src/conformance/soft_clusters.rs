@@ -63,7 +63,7 @@ fn run<D: EveryOperation>(
     }
     let (z, targets) = (upload(device, [r, b, j], &at[0])?, upload(device, [r, b, c], targets)?);
     let (mut affinity_gradient, mut dz) = (zeros(device, [r, b, c])?, occupied(device, [r, b, j])?);
-    let mut sums = device.sums(r, b)?;
+    let mut sums = device.sums(r, b, 1)?;
     device.soft_clusters(&mut params, slots, &targets, &z, &mut affinity_gradient, &mut dz, &mut sums)?;
     let mut d_means = Vec::new();
     for restart in 0..r {

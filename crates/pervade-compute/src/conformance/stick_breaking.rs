@@ -219,7 +219,7 @@ fn run_prior<D: EveryOperation>(
     head: &[f32],
 ) -> Result<(f64, Vec<f32>)> {
     let (head, mut d_head) = (upload(device, [r, b, 2 * j], head)?, occupied(device, [r, b, 2 * j])?);
-    let mut sums = device.sums(r, b)?;
+    let mut sums = device.sums(r, b, 1)?;
     device.stick_prior(prior, &head, &mut d_head, &mut sums)?;
     let total = device.take_sums(&mut sums)?.iter().map(|terms| -terms.elbo()).sum();
     Ok((total, download(device, &d_head)?))

@@ -1,8 +1,8 @@
 //! Activations in place, and their derivatives from their outputs.
 
-use super::math::softplus_and_logistic;
 use super::simd::{Isa, for_isa};
 use crate::Activation;
+use crate::math::softplus_and_logistic;
 
 pub(super) fn apply(isa: Isa, activation: Activation, x: &mut [f32]) {
     match activation {

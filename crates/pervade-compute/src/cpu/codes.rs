@@ -5,8 +5,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::likelihood::LN_TAU;
-use super::math::{exp, ln};
 use super::{Cpu, CpuSums, M};
+use crate::math::{exp, ln};
 use crate::{Codes, DECODER_LOG_VARIANCE_LIMIT, Draw, Result};
 
 /// The random counter of a row's category: larger than that of any continuous column.

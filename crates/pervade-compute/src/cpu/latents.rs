@@ -2,14 +2,14 @@
 
 use rayon::prelude::*;
 
-use super::math::{exp, normal_pair};
 use super::{Cpu, M};
+use crate::math::{exp, normal_pair};
 use crate::{Draw, LOG_VARIANCE_LIMIT, Latents, Result};
 
 impl Latents for Cpu {
     // Sample l of row i is stored in row l B + i.
-    fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
-        let (b, j) = (head.rows, z.columns);
+    fn sample_latents(&self, draw: Option<Draw<'_>>, n_rows: usize, head: &M, z: &mut M) -> Result<()> {
+        let (b, j) = (n_rows, z.columns);
         let z_stride = z.stride();
         for (restart, z) in z.data.chunks_exact_mut(z_stride).enumerate() {
             let head = &head.data[restart * head.stride()..];
@@ -34,20 +34,21 @@ impl Latents for Cpu {
 
     fn sample_latents_backward(
         &self,
+        n_rows: usize,
         head: &M,
         z: &M,
         dz: &M,
         dz_prior: Option<&M>,
         d_head: &mut M,
     ) -> Result<()> {
-        [Some(dz), dz_prior].into_iter().flatten().for_each(|dz| add_gradient(head, z, dz, d_head));
+        [Some(dz), dz_prior].into_iter().flatten().for_each(|dz| add_gradient(n_rows, head, z, dz, d_head));
         Ok(())
     }
 }
 
 /// Adds dz to the means' gradient and dz (z - mu) / 2 to the log variances': sigma eps = z - mu.
-fn add_gradient(head: &M, z: &M, dz: &M, d_head: &mut M) {
-    let (b, j) = (head.rows, z.columns);
+fn add_gradient(n_rows: usize, head: &M, z: &M, dz: &M, d_head: &mut M) {
+    let (b, j) = (n_rows, z.columns);
     for restart in 0..head.restarts {
         let base = restart * head.stride();
         for sample in 0..z.rows {

@@ -2,9 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::math::{exp, softplus_and_logistic};
 use super::simd::{Isa, for_isa};
 use super::{Cpu, CpuSums, M};
+use crate::math::{exp, softplus_and_logistic};
 use crate::{DECODER_LOG_VARIANCE_LIMIT, Likelihood, Likelihoods, Result};
 
 pub(super) const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
@@ -14,7 +14,7 @@ const LANES: usize = 16;
 
 impl Likelihoods for Cpu {
     fn likelihood(&self, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CpuSums) -> Result<()> {
-        let (b, n_samples) = (x.rows, output.rows);
+        let (b, n_samples) = (sums.n_rows, output.rows);
         log_likelihoods(self.isa, families, x, |_| 1.0 / n_samples as f32, output, sums);
         let per_row = (n_samples / b) as f64;
         for (restart, total) in sums.totals.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn log_likelihoods(
     output: &mut M,
     sums: &mut CpuSums,
 ) {
-    let (b, n_samples, width) = (x.rows, output.rows, output.columns);
+    let (b, n_samples, width) = (sums.n_rows, output.rows, output.columns);
     let per_row = sums.rows(output.restarts * n_samples);
     output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(4).enumerate().for_each(
         |(sample, (out, row_sums))| {
@@ -70,7 +70,7 @@ for_isa! {
     /// -1/2 (ln 2 pi v + (x - m)^2 / v), v one number; gradient (m - x) / v.
     fn gaussian_fixed(scale: f32, variance: f32, x: &[f32], out: &mut [f32], total: &mut [f32; LANES]) {
         let inverse = 1.0 / variance;
-        let constant = LN_TAU + super::math::ln(variance);
+        let constant = LN_TAU + crate::math::ln(variance);
         for (x, out) in x.chunks(LANES).zip(out.chunks_mut(LANES)) {
             for ((t, &x), o) in total.iter_mut().zip(x).zip(out) {
                 let error = *o - x;

@@ -6,8 +6,8 @@
 
 use super::latents::{clamp_log_variance, inside};
 use super::likelihood::{LN_TAU, log_likelihoods};
-use super::math::{exp, ln};
 use super::{Cpu, CpuSums, M};
+use crate::math::{exp, ln};
 use crate::{Likelihood, MixturePosterior, PosteriorMixture, Result};
 
 // Single-threaded: negligible compared with the networks' products.

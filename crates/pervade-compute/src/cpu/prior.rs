@@ -8,38 +8,38 @@
 use rayon::prelude::*;
 
 use super::latents::{clamp_log_variance, inside};
-use super::math::{exp, ln};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::{Cpu, CpuSums, M};
+use crate::math::{exp, ln};
 use crate::{Gamma, MixtureSlots, Params, Prior, Result};
 
 const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
 
 /// Rows per task; the tasks' gradients of the mixture are added up in order.
-const CHUNK: usize = 25;
+pub(super) const CHUNK: usize = 25;
 
 /// Lanes of a sum over components.
 const LANES: usize = 8;
 
 /// The mixture, transposed: log weights plus normalising constants [C], log weights [C], means and precisions
 /// [J, C].
-struct Tables<'a> {
+pub(super) struct Tables<'a> {
     constants: &'a [f32],
     log_weights: &'a [f32],
     means: &'a [f32],
     precisions: &'a [f32],
-    c: usize,
-    j: usize,
+    pub(super) c: usize,
+    pub(super) j: usize,
 }
 
-fn tables_len(slots: MixtureSlots) -> usize {
+pub(super) fn tables_len(slots: MixtureSlots) -> usize {
     slots.n_components() * (2 + 2 * slots.n_latents())
 }
 
-/// Gradient of a task: logits [C], means [J, C], log variances [J, C]; then four rows [C] of scratch.
-fn task_len(slots: MixtureSlots) -> usize {
-    slots.n_components() * (1 + 2 * slots.n_latents() + 4)
+/// Gradient of a task: logits [C], means [J, C], log variances [J, C]; then five rows [C] of scratch.
+pub(super) fn task_len(slots: MixtureSlots) -> usize {
+    slots.n_components() * (1 + 2 * slots.n_latents() + 5)
 }
 
 impl Prior for Cpu {
@@ -65,7 +65,7 @@ impl Prior for Cpu {
         dz: &mut M,
         sums: &mut CpuSums,
     ) -> Result<()> {
-        let (b, j) = (head.rows, slots.n_latents());
+        let (b, j) = (sums.n_rows, slots.n_latents());
         let n_tasks = b.div_ceil(CHUNK);
         for restart in 0..params.restarts {
             let (table_scratch, task_scratch) = scratch.split_at_mut(tables_len(slots));
@@ -95,7 +95,7 @@ impl Prior for Cpu {
                 total.cluster += cluster;
                 total.entropy += entropy;
             }
-            collect_gradients(params, restart, slots, &tables, tasks);
+            collect_gradients(params, restart, slots, &tables, tasks, false);
         }
         debug_assert_eq!(j, z.columns);
         Ok(())
@@ -127,7 +127,7 @@ impl Prior for Cpu {
     }
 }
 
-fn tables<'a>(values: &[f32], slots: MixtureSlots, scratch: &'a mut [f32]) -> Tables<'a> {
+pub(super) fn tables<'a>(values: &[f32], slots: MixtureSlots, scratch: &'a mut [f32]) -> Tables<'a> {
     let (c, j) = (slots.n_components(), slots.n_latents());
     let (constants, rest) = scratch.split_at_mut(c);
     let (log_weights, rest) = rest.split_at_mut(c);
@@ -152,13 +152,14 @@ fn tables<'a>(values: &[f32], slots: MixtureSlots, scratch: &'a mut [f32]) -> Ta
     Tables { constants, log_weights, means, precisions, c, j }
 }
 
-/// Adds up the tasks' gradients and writes them in the layout of the parameters.
-fn collect_gradients(
+/// Adds up the tasks' gradients, and writes them in the layout of the parameters or adds them to what is there.
+pub(super) fn collect_gradients(
     params: &mut Params<Vec<f32>>,
     restart: usize,
     slots: MixtureSlots,
     tables: &Tables,
     tasks: &mut [f32],
+    add: bool,
 ) {
     let (c, j) = (tables.c, tables.j);
     let (first, others) = tasks.split_at_mut(task_len(slots));
@@ -168,15 +169,20 @@ fn collect_gradients(
     let base = restart * params.stride;
     let log_variances = &params.values[base..][slots.log_variances.range()];
     let gradients = &mut params.gradients[base..];
+    let mut set = |index: usize, value: f32| {
+        gradients[index] = if add { gradients[index] + value } else { value };
+    };
     let total: f32 = first[..c].iter().sum();
     for m in 0..c {
         // Softmax: d logit_m = d log w_m - w_m times the sum of all d log w.
-        gradients[slots.logits.offset + m] = first[m] - exp(tables.log_weights[m]) * total;
+        set(slots.logits.offset + m, first[m] - exp(tables.log_weights[m]) * total);
         for k in 0..j {
-            gradients[slots.means.offset + m * j + k] = first[c + k * c + m];
+            set(slots.means.offset + m * j + k, first[c + k * c + m]);
             let passes = inside(log_variances[m * j + k]);
-            gradients[slots.log_variances.offset + m * j + k] =
-                if passes { first[c + c * j + k * c + m] } else { 0.0 };
+            set(
+                slots.log_variances.offset + m * j + k,
+                if passes { first[c + c * j + k * c + m] } else { 0.0 },
+            );
         }
     }
 }
@@ -273,7 +279,7 @@ fn gamma_backward(log_joints: &[f32], gammas: &[f32], scale: f32, out: &mut [f32
 
 for_isa! {
     /// l_m at `point` with the extra variance e^`log_variances`, zero if `None`.
-    fn expected_log_joint(tables: &Tables, point: &[f32], log_variances: Option<&[f32]>, out: &mut [f32]) {
+    pub(super) fn expected_log_joint(tables: &Tables, point: &[f32], log_variances: Option<&[f32]>, out: &mut [f32]) {
         let c = tables.c;
         out.copy_from_slice(tables.constants);
         for k in 0..tables.j {
@@ -290,7 +296,7 @@ for_isa! {
 
 for_isa! {
     /// Softmax, with the maximum subtracted first.
-    fn softmax(log_values: &[f32], out: &mut [f32]) {
+    pub(super) fn softmax(log_values: &[f32], out: &mut [f32]) {
         let greatest = log_values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut lanes = [0.0f32; LANES];
         for (l, o) in log_values.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -307,7 +313,7 @@ for_isa! {
 for_isa! {
     /// The backward pass from d loss / d l_m = `weights`: adds to the gradients of the mixture, of the point and, if
     /// it has an extra variance, of its logarithm.
-    fn backward(
+    pub(super) fn backward(
         tables: &Tables,
         point: &[f32],
         log_variances: Option<&[f32]>,

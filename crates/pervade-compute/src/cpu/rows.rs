@@ -6,9 +6,10 @@ use super::layers::column_sums;
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::{Cpu, M, adam};
+use crate::ops::draw_neighbour;
 use crate::{
-    Activation, AdamStep, Affine, Csr, Layers, Matrix, Params, Result, RowSelection, RowValues, Rows,
-    RowsView, Scaling,
+    Activation, AdamStep, Affine, Csr, Layers, Matrix, NeighbourLists, Params, Result, RowSelection,
+    RowValues, Rows, RowsView, Scaling,
 };
 
 /// The data as sparse rows, if they are stored so and their scaling maps zero to zero.
@@ -26,9 +27,45 @@ pub struct CpuBatch {
     pub(super) x: M,
     /// Indices of the rows, [R, B].
     row_indices: Vec<usize>,
+    /// The neighbours of all rows, if the second half of each restart's rows are neighbours of the first.
+    neighbours: Option<Neighbours>,
     /// The end of each sparse row in `entries`.
     ends: Vec<usize>,
     entries: Vec<(u32, f32)>,
+}
+
+/// The neighbours of all rows.
+#[derive(Debug)]
+struct Neighbours {
+    /// [N, k] for each restart.
+    lists: Vec<Vec<u32>>,
+    n_neighbours: usize,
+}
+
+/// The row at index `i` of restart `restart` in a batch of `n` rows, neighbours included.
+fn selected_row(
+    selection: RowSelection<'_>,
+    neighbours: Option<&Neighbours>,
+    restart: usize,
+    i: usize,
+    n: usize,
+    n_rows: usize,
+) -> usize {
+    let half = if neighbours.is_some() { n / 2 } else { n };
+    let neighbour = neighbours.filter(|_| i >= half);
+    let i = i % half;
+    let (row, drawn) = match selection {
+        RowSelection::Shuffled { keys, epoch, first } => (keys[restart].permute(first + i, n_rows, epoch), 0),
+        RowSelection::ShuffledPairs { keys, neighbour_keys, epoch, first } => {
+            let k = neighbours.map_or(1, |neighbours| neighbours.n_neighbours);
+            let drawn = draw_neighbour(neighbour_keys[restart], epoch, first + i, k);
+            (keys[restart].permute(first + i, n_rows, epoch), drawn)
+        }
+        // The last batch may extend beyond the end; its surplus rows repeat the last row.
+        RowSelection::Range { first } => ((first + i).min(n_rows - 1), 0),
+    };
+    neighbour
+        .map_or(row, |Neighbours { lists, n_neighbours }| lists[restart][row * n_neighbours + drawn] as usize)
 }
 
 /// Output columns per task of the sparse gradient.
@@ -111,20 +148,28 @@ impl Rows for Cpu {
     fn batch(&self, rows: &RowsView<'_>, restarts: usize, n_rows: usize) -> Result<CpuBatch> {
         let d = rows.n_columns;
         let x = Matrix { data: vec![0.0; restarts * n_rows * d], restarts, rows: n_rows, columns: d };
-        Ok(CpuBatch { x, row_indices: vec![0; restarts * n_rows], ends: Vec::new(), entries: Vec::new() })
+        let row_indices = vec![0; restarts * n_rows];
+        Ok(CpuBatch { x, row_indices, neighbours: None, ends: Vec::new(), entries: Vec::new() })
+    }
+
+    fn batch_with_neighbours(
+        &self,
+        rows: &RowsView<'_>,
+        restarts: usize,
+        n_rows: usize,
+        neighbours: NeighbourLists<'_>,
+    ) -> Result<CpuBatch> {
+        let NeighbourLists { lists, n_neighbours } = neighbours;
+        let neighbours = Some(Neighbours { lists: lists.to_vec(), n_neighbours });
+        Ok(CpuBatch { neighbours, ..self.batch(rows, restarts, 2 * n_rows)? })
     }
 
     fn gather(&self, rows: &RowsView<'_>, selection: RowSelection<'_>, batch: &mut CpuBatch) -> Result<()> {
         let (b, n) = (batch.x.rows, rows.n_rows);
-        let columns = batch.x.columns;
+        let (columns, neighbours) = (batch.x.columns, batch.neighbours.as_ref());
         let rows_out = batch.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut batch.row_indices);
         rows_out.enumerate().for_each(|(index, (out, row))| {
-            let (restart, i) = (index / b, index % b);
-            *row = match selection {
-                RowSelection::Shuffled { keys, epoch, first } => keys[restart].permute(first + i, n, epoch),
-                // The last batch may extend beyond the end; its surplus rows repeat the last row.
-                RowSelection::Range { first } => (first + i).min(n - 1),
-            };
+            *row = selected_row(selection, neighbours, index / b, index % b, b, n);
             rows.row_into(*row, out);
         });
         if let Some(csr) = sparse(rows) {

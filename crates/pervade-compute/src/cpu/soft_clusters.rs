@@ -3,8 +3,8 @@
 //! With u_m = 1 / (1 + |z - mu_m|^2), q_m = u_m / sum of u and s_m = 2 u_m (p_m - q_m) / B, the gradient of the
 //! mean KL(P || Q) is sum over m of s_m (z - mu_m) for z and minus the sum over rows of the same for mu_m.
 
-use super::math::ln;
 use super::{Cpu, CpuSums, M};
+use crate::math::ln;
 use crate::{MixtureSlots, Params, Result, SoftClusters};
 
 // Single-threaded: negligible compared with the networks' products.

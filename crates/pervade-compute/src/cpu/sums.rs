@@ -7,6 +7,8 @@ use crate::{Result, Sums, Terms};
 #[derive(Debug)]
 pub struct CpuSums {
     pub(super) totals: Vec<Terms>,
+    /// B.
+    pub(super) n_rows: usize,
     pub(super) per_row: Vec<[f64; 3]>,
 }
 
@@ -20,9 +22,9 @@ impl CpuSums {
 impl Sums for Cpu {
     type Sums = CpuSums;
 
-    fn sums(&self, restarts: usize, n_samples: usize) -> Result<CpuSums> {
-        let per_row = vec![[0.0; 3]; restarts * n_samples];
-        Ok(CpuSums { totals: vec![Terms::default(); restarts], per_row })
+    fn sums(&self, restarts: usize, n_rows: usize, samples: usize) -> Result<CpuSums> {
+        let per_row = vec![[0.0; 3]; restarts * n_rows * samples];
+        Ok(CpuSums { totals: vec![Terms::default(); restarts], n_rows, per_row })
     }
 
     fn take_sums(&self, sums: &mut CpuSums) -> Result<Vec<Terms>> {

@@ -11,7 +11,7 @@ use super::driver::failed;
 use crate::{Advice, Error, KernelCache, Precision, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 19] = [
+const SOURCES: [(&str, &str); 20] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
     ("rows.cu", include_str!("kernels/rows.cu")),
@@ -21,6 +21,7 @@ const SOURCES: [(&str, &str); 19] = [
     ("convolution.cu", include_str!("kernels/convolution.cu")),
     ("batch_norm.cu", include_str!("kernels/batch_norm.cu")),
     ("prior.cu", include_str!("kernels/prior.cu")),
+    ("neighbour_term.cu", include_str!("kernels/neighbour_term.cu")),
     ("soft_clusters.cu", include_str!("kernels/soft_clusters.cu")),
     ("codes.cu", include_str!("kernels/codes.cu")),
     ("stick_breaking.cu", include_str!("kernels/stick_breaking.cu")),

@@ -103,6 +103,8 @@ kernels! {
     LogJoint = "log_joint",
     PriorRows = "prior_rows",
     PriorGradients = "prior_gradients",
+    NeighbourRows = "neighbour_rows",
+    NeighbourGradients = "neighbour_gradients",
     SoftRows = "soft_rows",
     SoftGradients = "soft_gradients",
     Softmax = "softmax",

@@ -16,7 +16,7 @@ impl Cuda {
 }
 
 impl Latents for Cuda {
-    fn sample_latents(&self, draw: Option<Draw<'_>>, head: &M, z: &mut M) -> Result<()> {
+    fn sample_latents(&self, draw: Option<Draw<'_>>, n_rows: usize, head: &M, z: &mut M) -> Result<()> {
         let noisy = draw.is_some();
         let (keys, clock, step) = draw.map_or((Keys::new(&[]), 0, 0), |draw| self.draw_arguments(draw));
         let n = z.rows * z.columns.div_ceil(4);
@@ -28,7 +28,7 @@ impl Latents for Cuda {
         };
         let (from, to) = (head.data.address(0), z.data.address(0));
         let args = [Arg::of(&keys), noisy.into(), clock.into(), step.into(), from.into(), to.into()];
-        let sizes = [head.rows.into(), z.rows.into(), z.columns.into()];
+        let sizes = [n_rows.into(), head.rows.into(), z.rows.into(), z.columns.into()];
         self.driver.launch(launch, &args.into_iter().chain(sizes).collect::<Vec<_>>())?;
         // The prior needs only the latents, nothing of the decoder.
         if self.is_recording() { self.driver.mark_sampled() } else { Ok(()) }
@@ -36,6 +36,7 @@ impl Latents for Cuda {
 
     fn sample_latents_backward(
         &self,
+        n_rows: usize,
         head: &M,
         z: &M,
         dz: &M,
@@ -45,13 +46,13 @@ impl Latents for Cuda {
         self.sync_pending(&d_head.data.addresses())?;
         let launch = Launch {
             kernel: Kernel::SampleLatentsBackward,
-            grid: (blocks(head.rows * z.columns, THREADS), z.restarts as u32, 1),
+            grid: (blocks(n_rows * z.columns, THREADS), z.restarts as u32, 1),
             threads: THREADS,
             shared: 0,
         };
         let at = |matrix: &M| matrix.data.address(0);
         let matrices = [at(head), at(z), at(dz), dz_prior.map_or(0, at), at(d_head)].map(Arg::from);
-        let sizes = [head.rows, z.rows, z.columns].map(Arg::from);
+        let sizes = [n_rows, head.rows, z.rows, z.columns].map(Arg::from);
         self.driver.launch(launch, &matrices.into_iter().chain(sizes).collect::<Vec<_>>())
     }
 }

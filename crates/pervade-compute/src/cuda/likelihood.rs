@@ -50,6 +50,7 @@ impl Cuda {
             d_shares.into(),
             output.data.address(0).into(),
             sums.address().into(),
+            sums.n_rows.into(),
             x.rows.into(),
             output.rows.into(),
             x.columns.into(),

@@ -15,6 +15,7 @@ mod likelihood;
 mod memory;
 mod mixture_posterior;
 mod moments;
+mod neighbour_term;
 mod neighbours;
 mod points;
 mod prior;

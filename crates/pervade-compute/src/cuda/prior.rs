@@ -5,13 +5,13 @@ use super::{Cuda, CudaBuffer, CudaSums, M, blocks};
 use crate::{Error, Gamma, Memory, MixtureSlots, Params, Prior, Result};
 
 /// Elements in the tables of a restart (see `prior_tables`).
-fn tables_len(slots: MixtureSlots) -> usize {
+pub(super) fn tables_len(slots: MixtureSlots) -> usize {
     slots.n_components() * (2 + slots.n_latents())
 }
 
 /// Elements of scratch: tables, then d loss / d l for the rows and for their samples.
 fn scratch_len(restarts: usize, n_rows: usize, n_samples: usize, slots: MixtureSlots) -> usize {
-    restarts * (tables_len(slots) + (n_rows + n_samples) * slots.n_components())
+    restarts * (tables_len(slots) + (2 * n_rows).max(n_rows + n_samples) * slots.n_components())
 }
 
 /// Shared memory of a row's block: variances, and three values per component.
@@ -20,7 +20,7 @@ fn shared_bytes(slots: MixtureSlots) -> u32 {
 }
 
 /// Threads per block: one block per row or per component.
-const THREADS: u32 = 128;
+pub(super) const THREADS: u32 = 128;
 
 impl Cuda {
     fn tables(
@@ -79,7 +79,7 @@ impl Prior for Cuda {
         let mixture = params.gradients.address(slots.logits.offset)
             ..params.gradients.address(slots.log_variances.range().end);
         let stream = self.fork_prior([d_head.data.addresses(), dz.data.addresses(), mixture])?;
-        let (r, b, n_samples) = (params.restarts, head.rows, z.rows);
+        let (r, b, n_samples) = (params.restarts, sums.n_rows, z.rows);
         let (c, j) = (slots.n_components(), slots.n_latents());
         assert!(n_samples == sums.n_samples, "sums made for batches of this size");
         assert!(scratch.len() >= scratch_len(r, b, n_samples, slots), "scratch made for this mixture");
@@ -88,7 +88,7 @@ impl Prior for Cuda {
         let weights_z = scratch.address(r * (tables_len(slots) + b * c));
         self.tables(params, slots, tables, stream)?;
         let exact = gamma == Gamma::Exact;
-        let sizes = || [b, n_samples, c, j].map(Arg::from).into_iter().chain([Arg::from(exact)]);
+        let sizes = || [b, head.rows, n_samples, c, j].map(Arg::from).into_iter().chain([Arg::from(exact)]);
         let grid = |n: usize| (n as u32, r as u32, 1);
         let rows = [
             params.values.address(0),

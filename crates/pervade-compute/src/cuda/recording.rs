@@ -43,6 +43,20 @@ pub(super) struct Shuffle {
     pub(super) keys: Keys,
     pub(super) n_rows: usize,
     pub(super) restarts: usize,
+    /// For batches with neighbours, which are drawn along with the order.
+    pub(super) neighbours: Option<DrawnNeighbours>,
+}
+
+/// Where the neighbours of rows are, and where those that are drawn go.
+#[derive(Clone)]
+pub(super) struct DrawnNeighbours {
+    /// Address of the neighbours of all rows, [R, N, k].
+    pub(super) lists: u64,
+    /// k.
+    pub(super) n_neighbours: usize,
+    /// Address of the drawn neighbours, in the order of the row indices.
+    pub(super) drawn: u64,
+    pub(super) keys: Keys,
 }
 
 /// Recorded steps, which share ownership of the memory that they use.
@@ -112,6 +126,13 @@ impl Cuda {
         recorded.side_work.extend(writes.map(work));
         self.driver.fork_after_sampling(StreamId::Prior)?;
         Ok(StreamId::Prior)
+    }
+
+    /// The stream of the prior if it has work that the main stream has not waited for, else the main stream.
+    pub(super) fn prior_stream(&self) -> StreamId {
+        let is_pending =
+            |recorded: &Recorded| recorded.side_work.iter().any(|work| work.stream == StreamId::Prior);
+        if self.state().as_ref().is_some_and(is_pending) { StreamId::Prior } else { StreamId::Main }
     }
 
     /// Makes later work wait for pending work that writes within `needed`.
@@ -203,7 +224,7 @@ impl Cuda {
         if recording.epoch != Some(ticks[0].epoch) {
             for shuffle in &recording.shuffles {
                 let n = shuffle.n_rows;
-                self.shuffle(shuffle.row_indices, &shuffle.keys, shuffle.restarts, ticks[0].epoch, 0..n, n)?;
+                self.shuffle(shuffle, ticks[0].epoch, 0..n)?;
             }
             recording.epoch = Some(ticks[0].epoch);
         }

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::driver::{Arg, DeviceMemory, Driver, Kernel, Keys, Launch, MOST_RESTARTS};
-use super::recording::Shuffle;
+use super::recording::{DrawnNeighbours, Shuffle};
 use super::{Cuda, CudaBuffer, M, blocks};
+use crate::random::Key;
 use crate::{
-    Activation, AdamStep, Affine, Error, Layers, Matrix, Params, Result, RowSelection, RowValues, Rows,
-    RowsView, Scaling,
+    Activation, AdamStep, Affine, Error, Layers, Matrix, NeighbourLists, Params, Result, RowSelection,
+    RowValues, Rows, RowsView, Scaling,
 };
 
 /// `Rows` in `kernels/rows.cu`.
@@ -60,6 +61,28 @@ pub struct CudaBatch {
     pub(super) x: M,
     /// Row indices: [R, N] for a whole epoch, or [R, B] for one batch.
     row_indices: DeviceMemory<u32>,
+    /// If the second half of each restart's rows are neighbours of the first.
+    neighbours: Option<CudaNeighbours>,
+}
+
+/// The neighbours of all rows, and those that were drawn.
+struct CudaNeighbours {
+    /// [R, N, k]
+    lists: DeviceMemory<u32>,
+    n_neighbours: usize,
+    /// As `row_indices`.
+    drawn: DeviceMemory<u32>,
+}
+
+impl CudaNeighbours {
+    fn with_keys(&self, keys: &[Key]) -> DrawnNeighbours {
+        DrawnNeighbours {
+            lists: self.lists.address(0),
+            n_neighbours: self.n_neighbours,
+            drawn: self.drawn.address(0),
+            keys: Keys::new(keys),
+        }
+    }
 }
 
 /// Copies the data set to the device.
@@ -95,25 +118,21 @@ fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
 }
 
 impl Cuda {
-    /// Writes the row indices at `positions` of each restart's shuffle to the address `row_indices`.
-    pub(super) fn shuffle(
-        &self,
-        row_indices: u64,
-        keys: &Keys,
-        restarts: usize,
-        epoch: u64,
-        positions: Range<usize>,
-        n_rows: usize,
-    ) -> Result<()> {
+    /// Computes the row indices at `positions` of each restart's shuffle and, if wanted, draws their neighbours.
+    pub(super) fn shuffle(&self, shuffle: &Shuffle, epoch: u64, positions: Range<usize>) -> Result<()> {
+        let Shuffle { row_indices, keys, n_rows, restarts, neighbours } = shuffle;
         let launch = Launch {
             kernel: Kernel::Shuffle,
-            grid: (blocks(positions.len(), 128), restarts as u32, 1),
+            grid: (blocks(positions.len(), 128), *restarts as u32, 1),
             threads: 128,
             shared: 0,
         };
-        let sizes = [positions.start, positions.len(), n_rows].map(Arg::from);
-        let args = [Arg::from(row_indices), Arg::of(keys), epoch.into()];
-        self.driver.launch(launch, &args.into_iter().chain(sizes).collect::<Vec<_>>())
+        let sizes = [positions.start, positions.len(), *n_rows].map(Arg::from);
+        let args = [Arg::from(*row_indices), Arg::of(keys), epoch.into()];
+        let none = DrawnNeighbours { lists: 0, n_neighbours: 0, drawn: 0, keys: Keys::new(&[]) };
+        let DrawnNeighbours { lists, n_neighbours, drawn, keys } = neighbours.clone().unwrap_or(none);
+        let of_neighbours = [Arg::from(lists), n_neighbours.into(), drawn.into(), Arg::of(&keys)];
+        self.driver.launch(launch, &args.into_iter().chain(sizes).chain(of_neighbours).collect::<Vec<_>>())
     }
 }
 
@@ -130,7 +149,22 @@ impl Rows for Cuda {
             return Err(Error::TooManyRestarts { restarts, most: MOST_RESTARTS });
         }
         let row_indices = self.driver.zeros(restarts * rows.n_rows.max(n_rows))?;
-        Ok(CudaBatch { x: Matrix::zeros(self, restarts, n_rows, rows.n_columns)?, row_indices })
+        let x = Matrix::zeros(self, restarts, n_rows, rows.n_columns)?;
+        Ok(CudaBatch { x, row_indices, neighbours: None })
+    }
+
+    fn batch_with_neighbours(
+        &self,
+        rows: &CudaRows,
+        restarts: usize,
+        n_rows: usize,
+        neighbours: NeighbourLists<'_>,
+    ) -> Result<CudaBatch> {
+        let NeighbourLists { lists, n_neighbours } = neighbours;
+        let lists = self.driver.upload(&lists.concat())?;
+        let batch = self.batch(rows, restarts, 2 * n_rows)?;
+        let drawn = self.driver.zeros(restarts * rows.n_rows.max(n_rows))?;
+        Ok(CudaBatch { neighbours: Some(CudaNeighbours { lists, n_neighbours, drawn }), ..batch })
     }
 
     fn gather(&self, rows: &CudaRows, selection: RowSelection<'_>, batch: &mut CudaBatch) -> Result<()> {
@@ -138,25 +172,46 @@ impl Rows for Cuda {
         self.sync_all_pending()?;
         let indices_at = batch.row_indices.address(0);
         let mut recorded = self.state();
-        let (indices, stride, clock, first) = match (selection, &mut *recorded) {
-            (RowSelection::Range { first }, _) => (0, 0, 0, first as u64),
-            (RowSelection::Shuffled { keys, first, .. }, Some(recorded)) => {
-                // The step looks its rows up in a shuffle that is computed once per epoch.
-                let (n_rows, restarts) = (rows.n_rows, x.restarts);
-                // Steps that are recorded together share the shuffle.
-                if recorded.shuffles.iter().all(|shuffle| shuffle.row_indices != indices_at) {
-                    let keys = Keys::new(keys);
-                    recorded.shuffles.push(Shuffle { row_indices: indices_at, keys, n_rows, restarts });
-                }
-                let first = (first as u64).wrapping_sub(recorded.tick.first);
-                (indices_at, n_rows, self.driver.clock_address(recorded.step), first)
-            }
-            (RowSelection::Shuffled { keys, epoch, first }, None) => {
-                let positions = first..first + x.rows;
-                self.shuffle(indices_at, &Keys::new(keys), x.restarts, epoch, positions, rows.n_rows)?;
-                (indices_at, x.rows, 0, 0)
+        let neighbours = batch.neighbours.as_ref();
+        let half = if neighbours.is_some() { x.rows / 2 } else { x.rows };
+        let no_keys: &[Key] = &[];
+        let (order, first) = match selection {
+            RowSelection::Range { first } => (None, first),
+            RowSelection::Shuffled { keys, epoch, first } => (Some((keys, no_keys, epoch)), first),
+            RowSelection::ShuffledPairs { keys, neighbour_keys, epoch, first } => {
+                (Some((keys, neighbour_keys, epoch)), first)
             }
         };
+        let (indices, stride, clock, first) = match (order, &mut *recorded) {
+            (None, _) => (0, 0, 0, first as u64),
+            (Some((keys, neighbour_keys, epoch)), recorded) => {
+                let shuffle = Shuffle {
+                    row_indices: indices_at,
+                    keys: Keys::new(keys),
+                    n_rows: rows.n_rows,
+                    restarts: x.restarts,
+                    neighbours: neighbours.map(|neighbours| neighbours.with_keys(neighbour_keys)),
+                };
+                match recorded {
+                    Some(recorded) => {
+                        // The step looks its rows up in a shuffle that is computed once per epoch; steps that are
+                        // recorded together share it.
+                        if recorded.shuffles.iter().all(|shuffle| shuffle.row_indices != indices_at) {
+                            recorded.shuffles.push(shuffle);
+                        }
+                        let first = (first as u64).wrapping_sub(recorded.tick.first);
+                        (indices_at, rows.n_rows, self.driver.clock_address(recorded.step), first)
+                    }
+                    None => {
+                        self.shuffle(&shuffle, epoch, first..first + half)?;
+                        (indices_at, half, 0, 0)
+                    }
+                }
+            }
+        };
+        let (lists, k, drawn) = neighbours.map_or((0, 0, 0), |neighbours| {
+            (neighbours.lists.address(0), neighbours.n_neighbours as u64, neighbours.drawn.address(0))
+        });
         let raw = rows.raw();
         let launch = Launch {
             kernel: Kernel::Gather,
@@ -164,8 +219,10 @@ impl Rows for Cuda {
             threads: if x.columns > 128 { 256 } else { 64 },
             shared: 0,
         };
-        let addresses = [indices, stride as u64, clock, first, x.data.address(0)].map(Arg::from);
-        self.driver.launch(launch, &[Arg::of(&raw)].into_iter().chain(addresses).collect::<Vec<_>>())
+        let addresses =
+            [indices, stride as u64, clock, first, x.data.address(0), lists, k, drawn].map(Arg::from);
+        let args = [Arg::of(&raw)].into_iter().chain(addresses).chain([Arg::from(half)]);
+        self.driver.launch(launch, &args.collect::<Vec<_>>())
     }
 
     fn batch_rows<'b>(&self, batch: &'b CudaBatch) -> &'b M {

@@ -14,18 +14,20 @@ pub struct Draw<'a> {
 
 /// Samples latents from q(z|x).
 pub trait Latents: Memory {
-    /// z = mu + sigma eps for L samples per row (the reparameterisation trick); head is [R, B, 2J], z [R, L B, J].
-    /// Without a draw, z = mu.
+    /// z = mu + sigma eps for L samples of each of the first B = `n_rows` rows of each restart's head (the
+    /// reparameterisation trick); head is [R, at least B, 2J], z [R, L B, J]. Without a draw, z = mu.
     fn sample_latents(
         &self,
         draw: Option<Draw<'_>>,
+        n_rows: usize,
         head: &Matrix<Self::Buffer>,
         z: &mut Matrix<Self::Buffer>,
     ) -> Result<()>;
 
-    /// Adds the gradient of z, from the decoder and optionally from the prior, to that of the head.
+    /// Adds the gradient of z, from the decoder and optionally from the prior, to that of the head's first `n_rows` rows.
     fn sample_latents_backward(
         &self,
+        n_rows: usize,
         head: &Matrix<Self::Buffer>,
         z: &Matrix<Self::Buffer>,
         dz: &Matrix<Self::Buffer>,

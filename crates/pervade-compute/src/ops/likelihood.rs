@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 use std::fmt;
 
-use crate::cpu::math::softplus_and_logistic;
+use crate::math::softplus_and_logistic;
 use crate::{DECODER_LOG_VARIANCE_LIMIT, Matrix, Result, Sums};
 
 /// log p(x|z) from the decoder's output.
@@ -124,7 +124,7 @@ const LEAST_NOISE: f64 = 1e-4;
 
 /// The likelihood of the rows and its gradient.
 pub trait Likelihoods: Sums {
-    /// Adds log p(x|z) to the sums and replaces the decoder's output by the gradient of the loss,
+    /// Adds log p(x|z) of the first B rows of each restart's `x` to the sums, which were made for B rows, and replaces the decoder's output by the gradient of the loss,
     /// the mean of -log p(x|z) over B and L. One family per restart.
     fn likelihood(
         &self,

@@ -43,7 +43,7 @@ impl fmt::Display for Gamma {
 
 /// The mixture prior and the entropy of q(z|x), with their gradients.
 pub trait Prior: Sums {
-    /// Allocates the scratch memory of `prior` for B rows and their L B samples.
+    /// Allocates the scratch memory of `prior`, which the neighbour term uses too, for B rows and their L B samples.
     fn prior_scratch(
         &self,
         restarts: usize,
@@ -52,8 +52,8 @@ pub trait Prior: Sums {
         mixture: MixtureSlots,
     ) -> Result<Self::Buffer>;
 
-    /// Adds the terms of the prior and of the entropy to the sums; writes the gradients of the loss for the
-    /// mixture's parameters, `d_head` and `dz`.
+    /// Adds the terms of the prior and of the entropy to the sums, which were made for B rows; writes the gradients of the
+    /// loss for the mixture's parameters, the first B rows of each restart's `d_head`, and `dz`.
     fn prior(
         &self,
         gamma: Gamma,

@@ -143,11 +143,39 @@ pub enum RowSelection<'a> {
         /// The first position.
         first: usize,
     },
-    /// Rows `first..first + B`, the same for all restarts.
+    /// As `Shuffled` for the first half of a batch with neighbours; the second half are neighbours of these rows, one drawn
+    /// for each.
+    ShuffledPairs {
+        /// One key per restart, for the order.
+        keys: &'a [Key],
+        /// One key per restart, for the neighbours.
+        neighbour_keys: &'a [Key],
+        /// The index of the shuffle.
+        epoch: u64,
+        /// The first position.
+        first: usize,
+    },
+    /// Rows `first..first + B`, the same for all restarts. In a batch with neighbours the second half are the first
+    /// neighbours in the lists of these rows.
     Range {
         /// The first row.
         first: usize,
     },
+}
+
+/// The neighbours of all rows, for each restart.
+#[derive(Clone, Copy, Debug)]
+pub struct NeighbourLists<'a> {
+    /// Row indices, [N, k], one list per restart.
+    pub lists: &'a [Vec<u32>],
+    /// k.
+    pub n_neighbours: usize,
+}
+
+/// Which of `n` neighbours the row at `position` of an epoch's order is paired with.
+pub(crate) fn draw_neighbour(key: Key, epoch: u64, position: usize, n: usize) -> usize {
+    let [word, ..] = key.draw(epoch, position as u32, 0);
+    ((u64::from(word) * n as u64) >> 32) as usize
 }
 
 /// The data set on the device, batches of its rows, and the first layer, which reads them.
@@ -162,6 +190,15 @@ pub trait Rows: Memory {
 
     /// Allocates a batch of `n_rows` rows per restart.
     fn batch(&self, rows: &Self::Rows<'_>, restarts: usize, n_rows: usize) -> Result<Self::Batch>;
+
+    /// Allocates a batch of `n_rows` rows per restart, and a neighbour for each of them in its second half.
+    fn batch_with_neighbours(
+        &self,
+        rows: &Self::Rows<'_>,
+        restarts: usize,
+        n_rows: usize,
+        neighbours: NeighbourLists<'_>,
+    ) -> Result<Self::Batch>;
 
     /// Copies the selected rows, scaled, into `batch`.
     fn gather(

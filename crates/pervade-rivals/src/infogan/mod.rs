@@ -29,7 +29,7 @@ pub(crate) use discriminator::{Discriminator, DiscriminatorTape};
 pub(crate) use generator::{Generator, GeneratorTape};
 
 use crate::ImageDevice;
-use pervade::compute::cpu::math::normal_pair;
+use pervade::compute::math::normal_pair;
 use pervade::compute::{Affine, NormSlots, Windows};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::record::JointEpoch;

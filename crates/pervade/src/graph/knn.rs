@@ -6,6 +6,7 @@ use crate::memory::{Need, product, require};
 use crate::rows::{check_latents, check_magnitude, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
+use rayon::prelude::*;
 
 /// Maximum number of rows that a search compares at once.
 const VECTOR: usize = 16;
@@ -44,9 +45,84 @@ pub struct Graph {
     pub neighbours: Vec<u32>,
     /// k
     pub n_neighbours: usize,
+    /// The nodes nearest to each row that is not a node, in the order of the rows; empty if they were not searched for.
+    /// `[N - n, k]`
+    pub others: Vec<u32>,
+}
+
+/// Rows between two checks for an interrupt.
+const BLOCK: usize = 4096;
+
+/// Positions of the `k` smallest distances, smallest first; ties go to the smaller position.
+fn nearest(distances: &[f32], k: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..distances.len() as u32).collect();
+    let by_distance = |a: &u32, b: &u32| {
+        let distance = |i: u32| distances[i as usize];
+        distance(*a).total_cmp(&distance(*b)).then(a.cmp(b))
+    };
+    if k < order.len() {
+        order.select_nth_unstable_by(k, by_distance);
+        order.truncate(k);
+    }
+    order.sort_unstable_by(by_distance);
+    order
 }
 
 impl Graph {
+    /// The rows nearest to each of `n_rows` rows: `[N, k]`. Rows without neighbours are their own.
+    pub(crate) fn lists(&self, n_rows: usize) -> Vec<u32> {
+        let k = self.n_neighbours;
+        let mut lists: Vec<u32> = (0..n_rows as u32).flat_map(|row| std::iter::repeat_n(row, k)).collect();
+        let mut set = |row: usize, nodes: &[u32]| {
+            let rows = nodes.iter().map(|&node| self.rows[node as usize]);
+            lists[row * k..(row + 1) * k].iter_mut().zip(rows).for_each(|(to, row)| *to = row);
+        };
+        for (&row, nodes) in self.rows.iter().zip(self.neighbours.chunks_exact(k)) {
+            set(row as usize, nodes);
+        }
+        let mut is_node = vec![false; n_rows];
+        self.rows.iter().for_each(|&row| is_node[row as usize] = true);
+        let others = (0..n_rows).filter(|&row| !is_node[row]);
+        others.zip(self.others.chunks_exact(k)).for_each(|(row, nodes)| set(row, nodes));
+        lists
+    }
+
+    /// Searches for the nodes nearest to the rows that are not nodes.
+    ///
+    /// # Shapes
+    /// - latents: `[N, J]`
+    pub(crate) fn search_others(
+        &mut self,
+        latents: &[f32],
+        n_latent: usize,
+        interrupt: Interrupt<'_>,
+    ) -> Result<()> {
+        let (n_nodes, k) = (self.rows.len(), self.n_neighbours);
+        let mut is_node = vec![false; latents.len() / n_latent];
+        self.rows.iter().for_each(|&row| is_node[row as usize] = true);
+        // Column by column, so that distances to many nodes are computed side by side.
+        let columns: Vec<Vec<f32>> = (0..n_latent)
+            .map(|j| self.rows.iter().map(|&row| latents[row as usize * n_latent + j]).collect())
+            .collect();
+        let others: Vec<usize> = (0..is_node.len()).filter(|&row| !is_node[row]).collect();
+        self.others = Vec::with_capacity(others.len() * k);
+        for block in others.chunks(BLOCK) {
+            let found = block.par_iter().map_init(
+                || vec![0.0f32; n_nodes],
+                |distances, &row| {
+                    distances.fill(0.0);
+                    for (column, &z) in columns.iter().zip(&latents[row * n_latent..(row + 1) * n_latent]) {
+                        distances.iter_mut().zip(column).for_each(|(d, &x)| *d += (x - z) * (x - z));
+                    }
+                    nearest(distances, k)
+                },
+            );
+            self.others.extend(found.collect::<Vec<_>>().into_iter().flatten());
+            interrupt()?;
+        }
+        Ok(())
+    }
+
     /// Builds the graph of `latents`; `key` draws the sample if there are too many rows.
     ///
     /// # Shapes
@@ -103,6 +179,6 @@ impl Graph {
             Some(error) => return Err(error),
             None => found?,
         };
-        Ok(Self { rows, neighbours, n_neighbours })
+        Ok(Self { rows, neighbours, n_neighbours, others: Vec::new() })
     }
 }

@@ -1,6 +1,6 @@
 //! Clusters and their probabilities from the log joints of components.
 
-use crate::compute::cpu::math::exp;
+use crate::compute::math::exp;
 
 /// q(c|x) of each cluster: the softmax of the log joints, summed over each cluster's components.
 pub(crate) fn cluster_probabilities(log_joints: &[f32], groups: &[u32], n_clusters: usize) -> Vec<f32> {

@@ -2,7 +2,7 @@
 
 use crate::compute::Components;
 use crate::compute::cpu::argmax;
-use crate::compute::cpu::math::normal_pair;
+use crate::compute::math::normal_pair;
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};

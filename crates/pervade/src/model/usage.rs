@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Vade;
-use crate::compute::cpu::math::normal_pair;
+use crate::compute::math::normal_pair;
 use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Params};
 use crate::data::Dataset;
 use crate::infer::{Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len};

@@ -7,7 +7,9 @@ use crate::compute::{AdamStep, Device, Matrix, Params, Result};
 /// Activations and gradients of one batch; allocated once, used in every step.
 #[derive(Debug)]
 pub struct Tape<B> {
-    /// Activations of the encoder's hidden layers: [R, B, width].
+    /// B.
+    pub n_rows: usize,
+    /// Activations of the encoder's hidden layers: [R, B, width], or 2B rows where neighbours are encoded as well.
     pub encoder: Activations<B>,
     /// Output of the encoder's head: means and log variances of q(z|x), [R, B, 2J]; other methods have other q(z|x).
     pub head: Matrix<B>,
@@ -34,7 +36,19 @@ impl<B> Tape<B> {
         n_rows: usize,
         samples: usize,
     ) -> Result<Self> {
-        Self::sized(device, architecture, restarts, n_rows, samples, true)
+        Self::sized(device, architecture, restarts, [n_rows; 2], samples, true)
+    }
+
+    /// Buffers for B rows with L samples of z per row, and for encoding a neighbour of each of them: the second half of the
+    /// batch and of the head.
+    pub fn with_neighbours<D: Device<Buffer = B>>(
+        device: &D,
+        architecture: &Architecture,
+        restarts: usize,
+        n_rows: usize,
+        samples: usize,
+    ) -> Result<Self> {
+        Self::sized(device, architecture, restarts, [n_rows, 2 * n_rows], samples, true)
     }
 
     /// Buffers for encoding B rows, without decoder and gradients.
@@ -44,26 +58,27 @@ impl<B> Tape<B> {
         restarts: usize,
         n_rows: usize,
     ) -> Result<Self> {
-        Self::sized(device, architecture, restarts, n_rows, 0, false)
+        Self::sized(device, architecture, restarts, [n_rows; 2], 0, false)
     }
 
     fn sized<D: Device<Buffer = B>>(
         device: &D,
         architecture: &Architecture,
         restarts: usize,
-        n_rows: usize,
+        [n_rows, n_encoded]: [usize; 2],
         samples: usize,
         gradients: bool,
     ) -> Result<Self> {
         let matrix = |rows, columns| Matrix::zeros(device, restarts, rows, columns);
         let (j, n_samples, n_head) = (architecture.n_latents(), n_rows * samples, architecture.n_head());
         Ok(Self {
-            encoder: Activations::new(device, &architecture.encoder, restarts, n_rows, gradients)?,
-            head: matrix(n_rows, n_head)?,
+            n_rows,
+            encoder: Activations::new(device, &architecture.encoder, restarts, n_encoded, gradients)?,
+            head: matrix(n_encoded, n_head)?,
             z: matrix(n_samples, j)?,
             decoder: Activations::new(device, &architecture.decoder, restarts, n_samples, gradients)?,
             output: matrix(n_samples, architecture.n_outputs())?,
-            d_head: matrix(if gradients { n_rows } else { 0 }, n_head)?,
+            d_head: matrix(if gradients { n_encoded } else { 0 }, n_head)?,
             dz_prior: matrix(n_samples, j)?,
             dz: matrix(n_samples, j)?,
         })
@@ -119,7 +134,8 @@ impl<B> Tape<B> {
         update: Option<&AdamStep>,
     ) -> Result<()> {
         let dz_prior = with_prior.then_some(&self.dz_prior);
-        device.sample_latents_backward(&self.head, &self.z, &self.dz, dz_prior, &mut self.d_head)?;
+        let (head, z, dz) = (&self.head, &self.z, &self.dz);
+        device.sample_latents_backward(self.n_rows, head, z, dz, dz_prior, &mut self.d_head)?;
         self.head_backward(device, architecture, params, rows, batch, update)
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint_checks::{check_best_trial, check_finished, check_graph, check_pack, check_values};
 use super::observer::{Event, Observer};
 use super::run::{Pack, Run, State};
-use crate::compute::{Device, Params};
+use crate::compute::{Device, Params, Terms};
 use crate::config::Settings;
 use crate::files::{resolve, temporary_names, write_atomically};
 use crate::graph::Graph;
@@ -272,6 +272,9 @@ fn add_pack<D: Device>(
         tensors.push(NamedTensor::integers(format!("{prefix}graph.{i}.rows"), graph.rows.clone()));
         tensors
             .push(NamedTensor::integers(format!("{prefix}graph.{i}.neighbours"), graph.neighbours.clone()));
+        if !graph.others.is_empty() {
+            tensors.push(NamedTensor::integers(format!("{prefix}graph.{i}.others"), graph.others.clone()));
+        }
     }
     Ok(())
 }
@@ -325,7 +328,7 @@ impl Stored<'_> {
         let halves = integer_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
         let double = |half: &[u32]| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0]));
         let sums: Vec<f64> = halves.chunks_exact(2).map(double).collect();
-        let whole = !halves.is_empty() && halves.len().is_multiple_of(8 * state.restarts.len());
+        let whole = !halves.is_empty() && halves.len().is_multiple_of(2 * Terms::N * state.restarts.len());
         if !whole || !sums.iter().all(|sum| sum.is_finite()) {
             return Err(self.invalid("its sums of the unfinished epoch are invalid"));
         }
@@ -336,7 +339,11 @@ impl Stored<'_> {
         let rows = integer_values(self.path, self.tensors, &format!("{name}.rows"))?;
         let neighbours = integer_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
-        let graph = Graph { rows, neighbours, n_neighbours };
+        let others = match run.neighbours_of_others() {
+            true => integer_values(self.path, self.tensors, &format!("{name}.others"))?,
+            false => Vec::new(),
+        };
+        let graph = Graph { rows, neighbours, n_neighbours, others };
         check_graph(run, &graph).map_err(|problem| self.invalid(problem))?;
         Ok(graph)
     }

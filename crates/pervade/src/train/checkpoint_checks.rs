@@ -212,7 +212,9 @@ pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph) -> Checked
     let sized = graph.rows.len() == n_nodes
         && graph.n_neighbours == settings.neighbours.min(n_nodes - 1)
         && graph.n_neighbours.checked_mul(n_nodes) == Some(graph.neighbours.len());
-    let below = graph.neighbours.iter().all(|&node| (node as usize) < n_nodes);
+    let below = graph.neighbours.iter().chain(&graph.others).all(|&node| (node as usize) < n_nodes);
+    let n_others = if run.neighbours_of_others() { n_rows - n_nodes } else { 0 };
+    let sized = sized && graph.n_neighbours.checked_mul(n_others) == Some(graph.others.len());
     ensure(ascending && inside && sized && below, "its graph is invalid")
 }
 

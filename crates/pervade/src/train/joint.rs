@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::callback::EpochCallback;
+use super::neighbours::Neighbours;
 use super::observer::{Control, Event, Observer, Stage};
 use super::run::{Pack, Run, Save, apply_control, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
@@ -55,7 +56,7 @@ pub fn maximise_elbo<D: Device>(
         done: pack.state.epoch,
         steps: n_steps,
     });
-    let mut joint = JointStep::with_likelihoods(run, pack.state.rng_ids(), pack.state.likelihoods.clone())?;
+    let mut joint = JointStep::of_pack(run, pack)?;
     pack.resume_sums(run.device, &mut joint.sums)?;
     let mut after_epoch = |pack: &mut Pack<D>, observer: &mut dyn Observer, save: Save<'_, D>| {
         pack.state.unscored = true;
@@ -83,11 +84,11 @@ pub fn maximise_elbo<D: Device>(
         let mut control = Control::Continue;
         for (slot, terms) in terms.iter().enumerate() {
             let terms = terms.scaled(1.0 / (n_steps * b) as f64);
-            if !terms.elbo().is_finite() {
+            if !terms.objective().is_finite() {
                 return Err(Error::Diverged {
                     stage: "joint training",
                     epoch: epoch + 1,
-                    loss: -terms.elbo(),
+                    loss: -terms.objective(),
                 });
             }
             let entry = JointEpoch {
@@ -134,32 +135,58 @@ pub struct JointStep<D: Device> {
     noise: Vec<Key>,
     /// p(x|z), one per restart.
     likelihoods: Vec<Likelihood>,
+    /// The neighbour term, if it has a weight.
+    neighbours: Option<Neighbours<D>>,
 }
 
 impl<D: Device> JointStep<D> {
-    /// Allocates buffers for the batch and samples in the settings.
+    /// Allocates buffers for the batch and samples in the settings; without the neighbour term.
     pub fn new(run: &Run<'_, D>, restarts: Range<usize>) -> Result<Self> {
         let likelihoods = vec![run.likelihood; restarts.len()];
-        Self::with_likelihoods(run, restarts, likelihoods)
+        Self::with_neighbours(run, restarts, likelihoods, None)
     }
 
-    /// [`JointStep::new`] with one likelihood per restart; the random keys are those of `rng_ids`.
-    fn with_likelihoods(
+    /// [`JointStep::new`] with made-up neighbours, for tests and benchmarks: row i + 1 is the neighbour of row i, and
+    /// component m belongs to cluster m modulo `n_clusters`.
+    pub fn with_ring(run: &Run<'_, D>, restarts: Range<usize>, n_clusters: usize) -> Result<Self> {
+        let likelihoods = vec![run.likelihood; restarts.len()];
+        let neighbours = Neighbours::ring(run, restarts.clone(), run.settings.batch, n_clusters)?;
+        Self::with_neighbours(run, restarts, likelihoods, Some(neighbours))
+    }
+
+    /// The step of a pack whose mixtures have been started: with its likelihoods, random keys and neighbours.
+    pub fn of_pack(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Self> {
+        let neighbours = Neighbours::new(run, pack, run.settings.batch)?;
+        Self::with_neighbours(run, pack.state.rng_ids(), pack.state.likelihoods.clone(), neighbours)
+    }
+
+    fn with_neighbours(
         run: &Run<'_, D>,
         rng_ids: impl Iterator<Item = usize> + Clone,
         likelihoods: Vec<Likelihood>,
+        neighbours: Option<(Neighbours<D>, D::Batch)>,
     ) -> Result<Self> {
         let (device, b, r) = (run.device, run.settings.batch, likelihoods.len());
         let samples = run.settings.settings.samples;
+        let (neighbours, batch, tape) = match neighbours {
+            Some((neighbours, batch)) => {
+                (Some(neighbours), batch, Tape::with_neighbours(device, &run.architecture, r, b, samples)?)
+            }
+            None => {
+                let batch = device.batch(&run.rows, r, b)?;
+                (None, batch, Tape::new(device, &run.architecture, r, b, samples)?)
+            }
+        };
         Ok(Self {
-            batch: device.batch(&run.rows, r, b)?,
-            tape: Tape::new(device, &run.architecture, r, b, samples)?,
+            batch,
+            tape,
             scratch: device.prior_scratch(r, b, samples * b, run.architecture.mixture)?,
             recording: D::Recording::default(),
-            sums: device.sums(r, samples * b)?,
+            sums: device.sums(r, b, samples)?,
             order: run.keys(Stream::JointOrder, rng_ids.clone()),
             noise: run.keys(Stream::Latent, rng_ids),
             likelihoods,
+            neighbours,
         })
     }
 
@@ -188,9 +215,14 @@ impl<D: Device> JointStep<D> {
     /// Gathers the rows, computes gradients and updates by Adam: the networks layer by layer during the backward pass,
     /// the mixture after it.
     fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
-        let pick =
-            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
-        run.device.gather(&run.rows, pick, &mut self.batch)?;
+        let (keys, epoch, first) = (&self.order[..], tick.epoch, tick.first as usize);
+        let selection = match &self.neighbours {
+            Some(Neighbours { keys: neighbour_keys, .. }) => {
+                RowSelection::ShuffledPairs { keys, neighbour_keys, epoch, first }
+            }
+            None => RowSelection::Shuffled { keys, epoch, first },
+        };
+        run.device.gather(&run.rows, selection, &mut self.batch)?;
         let (architecture, epsilon) = (&run.architecture, run.settings.settings.epsilon);
         let networks = tick.adam_step(architecture.network_range(), 0, epsilon);
         self.gradients(run, params, tick.draw, Some(&networks))?;
@@ -209,7 +241,8 @@ impl<D: Device> JointStep<D> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        device.sample_latents(Some(Draw { keys: &self.noise, step }), &tape.head, &mut tape.z)?;
+        let draw = Draw { keys: &self.noise, step };
+        device.sample_latents(Some(draw), tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The terms of the ELBO: log p(x|z), and those of the prior with q(c|x)
         device.likelihood(
@@ -229,6 +262,18 @@ impl<D: Device> JointStep<D> {
             &mut tape.dz_prior,
             &mut self.sums,
         )?;
+        // Neighbours should belong to the same cluster
+        if let Some(neighbours) = &self.neighbours {
+            device.neighbour_term(
+                neighbours.term(),
+                params,
+                architecture.mixture,
+                &tape.head,
+                &mut self.scratch,
+                &mut tape.d_head,
+                &mut self.sums,
+            )?;
+        }
         // Backward through f, the samples and g
         tape.decode_backward(device, architecture, params, update)?;
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, true, update)

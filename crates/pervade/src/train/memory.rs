@@ -89,6 +89,8 @@ fn needed<D: Device>(
     // The neighbours, and two copies of the nodes' latents during the search.
     let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
         .saturating_add(product(&[2, nodes, j, SINGLE]));
+    let lists = if settings.neighbour_weight > 0.0 { 2 } else { 0 };
+    let graph = graph.saturating_add(product(&[lists, r, n, neighbours, size_of::<u32>()]));
     let latents = product(&[r, n, j + 1, SINGLE]);
     let rows =
         latents.max(product(&[n, clusters + 1, SINGLE])).saturating_add(product(&[restarts, n, SINGLE]));
@@ -113,6 +115,9 @@ fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize
     let b = settings.batch;
     let prior = product(&[1 + b.div_ceil(PRIOR_ROWS), c, 2 * j + 5]);
     let joint = step_len(architecture, b, given.samples, d).saturating_add(prior);
+    // A neighbour of each row is encoded as well.
+    let n_neighbours = if settings.neighbour_weight > 0.0 { b } else { 0 };
+    let joint = joint.saturating_add(step_len(architecture, n_neighbours, 0, d));
     let elements = pretrain.max(joint).saturating_add(pass_len(architecture));
     elements.saturating_mul(product(&[r, SINGLE]))
 }

@@ -8,6 +8,7 @@ mod joint;
 mod latents;
 mod memory;
 mod mixture_start;
+mod neighbours;
 mod observer;
 mod pretrain;
 mod probe;

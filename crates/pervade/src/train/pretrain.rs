@@ -199,7 +199,7 @@ impl<D: Device> PhaseBuffers<D> {
             batch: device.batch(&run.rows, restarts, b)?,
             tape: Tape::new(device, &run.architecture, restarts, b, 1)?,
             layer,
-            sums: device.sums(restarts, b)?,
+            sums: device.sums(restarts, b, 1)?,
             order,
             dropout_keys,
             likelihoods: vec![likelihood; restarts],
@@ -232,7 +232,7 @@ impl<D: Device> PhaseBuffers<D> {
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        device.sample_latents(None, &tape.head, &mut tape.z)?;
+        device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         device.likelihood(
             &self.likelihoods,
@@ -270,7 +270,7 @@ impl<D: Device> PhaseBuffers<D> {
         }
         if last {
             device.affine(params, layer, &buffers.input, Activation::Linear, &mut tape.head)?;
-            device.sample_latents(None, &tape.head, &mut buffers.dropped)?;
+            device.sample_latents(None, tape.n_rows, &tape.head, &mut buffers.dropped)?;
         } else {
             if i == 0 {
                 device.input_affine(
@@ -297,6 +297,7 @@ impl<D: Device> PhaseBuffers<D> {
         if last {
             device.clear(&mut tape.d_head.data)?;
             device.sample_latents_backward(
+                tape.n_rows,
                 &tape.head,
                 &buffers.dropped,
                 &buffers.d_code,

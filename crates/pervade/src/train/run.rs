@@ -42,6 +42,12 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
+    /// Whether rows that are not nodes of the neighbour graph need neighbours among its nodes.
+    pub(super) fn neighbours_of_others(&self) -> bool {
+        let settings = self.settings;
+        settings.neighbour_weight > 0.0 && self.data.n_rows() > settings.settings.graph_rows
+    }
+
     /// The random key of each [`rng_id`](RestartRecord::rng_id), which in a first trial is the index of the restart.
     pub fn keys(&self, stream: Stream, rng_ids: impl IntoIterator<Item = usize>) -> Vec<Key> {
         rng_ids.into_iter().map(|rng_id| Key::new(self.settings.settings.seed, stream, rng_id)).collect()

@@ -94,6 +94,13 @@ pub(super) fn score_states<D: Device>(
             &mut check_interrupt,
         )?);
     }
+    if run.neighbours_of_others() {
+        for (graph, encoded) in
+            pack.graphs.iter_mut().zip(&encoded).filter(|(graph, _)| graph.others.is_empty())
+        {
+            graph.search_others(&encoded.latents, j, &mut check_interrupt)?;
+        }
+    }
     drop(check_interrupt);
     let means: Vec<Vec<f64>> =
         (0..encoded.len()).map(|slot| component_means(run, pack, slot)).collect::<Result<_>>()?;
@@ -154,8 +161,10 @@ fn group_components(
     let identity = settings.n_clusters == Some(settings.n_components);
     if let Some(start) = start {
         // With far fewer clusters than natural communities, modularity is no guide: the groups of the mixture start
-        // stay. They stay, too, if fewer components than clusters still have rows.
-        let groups = if start.by_ward || identity { None } else { regrouped(parts, start.n_clusters, stop)? };
+        // stay. They stay, too, if fewer components than clusters still have rows, and with the neighbour term, which was
+        // trained with them.
+        let is_fixed = start.by_ward || identity || settings.neighbour_weight > 0.0;
+        let groups = if is_fixed { None } else { regrouped(parts, start.n_clusters, stop)? };
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
     }

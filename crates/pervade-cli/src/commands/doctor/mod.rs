@@ -57,7 +57,14 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common, console: &Console) -> Resu
             checks.push(infogan::against_cpu(&**cuda)?);
         }
     }
-    let shape = StepArgs { batch: 100, columns: 784, restarts: 1, components: 10, seconds: args.seconds };
+    let shape = StepArgs {
+        batch: 100,
+        columns: 784,
+        restarts: 1,
+        components: 10,
+        neighbours: false,
+        seconds: args.seconds,
+    };
     let step = on_device!(&device, device => time_steps(&shape, device, threads)?);
     let mut object = json!({
         "about": about.iter().map(|(what, value)| (*what, value)).collect::<BTreeMap<_, _>>(),

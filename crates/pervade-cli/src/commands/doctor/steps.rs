@@ -29,7 +29,10 @@ impl First {
 
 fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
     let mut pack = Pack::new(run, restarts.clone())?;
-    let mut joint = JointStep::new(run, restarts.clone())?;
+    let mut joint = match run.settings.neighbour_weight() > 0.0 {
+        true => JointStep::with_ring(run, restarts.clone(), 10)?,
+        false => JointStep::new(run, restarts.clone())?,
+    };
     let (settings, batch) = (run.settings.settings(), run.settings.batch());
     let rates = [settings.learning_rate, settings.mixture_learning_rate];
     let n_steps = run.data.n_rows() / batch;
@@ -41,7 +44,7 @@ fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once
         let n_rows = (numbers.len() * batch) as f64;
         joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)?;
         let terms = run.device.take_sums(&mut joint.sums)?;
-        losses.push(terms.iter().map(|terms| -terms.elbo() / n_rows).collect());
+        losses.push(terms.iter().map(|terms| -terms.objective() / n_rows).collect());
     }
     let values = pack.values_of(run.device, restarts.len() - 1)?.into_iter().map(f64::from).collect();
     Ok(First { losses, values })
@@ -83,7 +86,13 @@ pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     let data = Dataset::from_rows(n, d, values)?.with_image(image);
     // Coarser products, coarser steps.
     let tolerance = device.product_error().max(1e-4);
-    let recipe = |recipe| Settings::recipe(recipe, Clusters::Fixed(10)).with(|s| s.restarts = 4);
+    let recipe = |recipe| {
+        Settings::recipe(recipe, Clusters::Fixed(10)).with(|s| {
+            s.restarts = 4;
+            // Half as many steps per epoch as are taken, and more than are submitted at once.
+            s.batch = 100;
+        })
+    };
     let conv = recipe(Recipe::Robust).with(|s| {
         s.network = NetworkKind::Conv;
         s.hidden = vec![8, 16, 64];

@@ -82,7 +82,7 @@ extern "C" __global__ void code_likelihood(const float *codes, float *output, do
         *mean = scale * weighted;
         if (has_variance) *raw = fabsf(given) < DECODER_LOG_VARIANCE_LIMIT ? 0.5f * scale * (1.0f - squared) : 0.0f;
     }
-    double *row_sums = sums + ((u64)restart * n_rows + row) * 4;
+    double *row_sums = sums + ((u64)restart * n_rows + row) * N_TERMS;
     row_sums[1] += (double)continuous;
     row_sums[2] += (double)categorical;
 }

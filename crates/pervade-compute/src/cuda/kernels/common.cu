@@ -6,6 +6,7 @@ typedef unsigned long long u64;
 
 #define MOST_RESTARTS 64
 #define MAX_STEPS 8
+#define N_TERMS 5
 #define LN_TAU 1.8378770664093453f
 #define LOG_VARIANCE_LIMIT 20.0f
 #define DECODER_LOG_VARIANCE_LIMIT 10.0f

@@ -2,13 +2,13 @@
 
 // z = mu + sigma eps; sample l of row i is stored in row l B + i. One thread per four columns.
 extern "C" __global__ void sample_latents(Keys keys, int noisy, const Clock *clock, u64 draw, const float *head, float *z,
-                                          u32 b, u32 n_samples, u32 j) {
+                                          u32 b, u32 head_rows, u32 n_samples, u32 j) {
     after_previous();
     u32 quads = (j + 3) / 4, restart = blockIdx.y;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= n_samples * quads) return;
     u32 sample = index / quads, quad = index % quads;
-    const float *row = head + ((u64)restart * b + sample % b) * 2 * j;
+    const float *row = head + ((u64)restart * head_rows + sample % b) * 2 * j;
     float *out = z + ((u64)restart * n_samples + sample) * j;
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (noisy) {
@@ -29,12 +29,13 @@ extern "C" __global__ void sample_latents(Keys keys, int noisy, const Clock *clo
 // d_head += dz for the means and dz (z - mu) / 2 for the log variances, over the samples of a row; `dz_prior` may be
 // null.
 extern "C" __global__ void sample_latents_backward(const float *head, const float *z, const float *dz,
-                                                   const float *dz_prior, float *d_head, u32 b, u32 n_samples, u32 j) {
+                                                   const float *dz_prior, float *d_head, u32 b, u32 head_rows, u32 n_samples,
+                                                   u32 j) {
     after_previous();
     u32 restart = blockIdx.y, index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= b * j) return;
     u32 i = index / j, column = index % j;
-    u64 at = ((u64)restart * b + i) * 2 * j + column;
+    u64 at = ((u64)restart * head_rows + i) * 2 * j + column;
     float mean = head[at], to_mean = d_head[at], to_variance = d_head[at + j];
     bool passes = inside(head[at + j]);
     for (u32 sample = i; sample < n_samples; sample += b) {

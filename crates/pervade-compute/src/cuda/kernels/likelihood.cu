@@ -42,10 +42,10 @@ __device__ __forceinline__ float explain(u32 kind, float variance, const float *
 // Adds log p(x|z) of each row to its sum; the output becomes the gradient of -log p(x|z) / (B L). With shares [R, B, L]
 // (else null) samples count by them instead of by 1 / L, and their gradient is added to.
 extern "C" __global__ void likelihood(Families families, const float *x, const float *shares, float *d_shares,
-                                      float *output, double *sums, u32 b, u32 n_samples, u32 d, u32 width) {
+                                      float *output, double *sums, u32 b, u32 x_rows, u32 n_samples, u32 d, u32 width) {
     after_previous();
     u32 sample_index = blockIdx.x, restart = blockIdx.y;
-    const float *target = x + ((u64)restart * b + sample_index % b) * d;
+    const float *target = x + ((u64)restart * x_rows + sample_index % b) * d;
     float *out = output + ((u64)restart * n_samples + sample_index) * width;
     u64 share_index = ((u64)restart * b + sample_index % b) * (n_samples / b) + sample_index / b;
     float scale = shares ? shares[share_index] / (float)b : 1.0f / (float)n_samples, variance = families.variance[restart];
@@ -54,7 +54,7 @@ extern "C" __global__ void likelihood(Families families, const float *x, const f
                                                : explain<1>(kind, variance, target, out, d, scale);
     double row = block_sum((double)total);
     if (threadIdx.x > 0) return;
-    double *sum = sums + ((u64)restart * n_samples + sample_index) * 4;
+    double *sum = sums + ((u64)restart * n_samples + sample_index) * N_TERMS;
     if (shares) {
         *sum += (double)shares[share_index] * row;
         d_shares[share_index] -= (float)(row / (double)b);

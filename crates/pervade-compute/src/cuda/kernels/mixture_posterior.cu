@@ -37,7 +37,7 @@ extern "C" __global__ void posterior_mixture(float max_mean, const float *heads,
     total = block_sum(total);
     latent = block_sum(latent);
     if (threadIdx.x == 0) {
-        double *sum = sums + ((u64)restart * n_samples + row) * 4;
+        double *sum = sums + ((u64)restart * n_samples + row) * N_TERMS;
         sum[1] += latent, sum[3] -= (double)(largest + logf(total));
     }
     for (u32 m = warp; m < k; m += n_warps) {

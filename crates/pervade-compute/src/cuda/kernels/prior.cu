@@ -59,14 +59,14 @@ extern "C" __global__ void log_joint(const float *values, u64 stride, u64 means_
 // One block per row. `weights` [R, B, C] is for the head, `weights_z` [R, L B, C] for the samples.
 extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means_at, const float *all_tables,
                                       const float *head, const float *z, float *weights, float *weights_z, float *d_head,
-                                      float *dz, double *sums, u32 b, u32 n_samples, u32 c, u32 j, int exact) {
+                                      float *dz, double *sums, u32 b, u32 head_rows, u32 n_samples, u32 c, u32 j, int exact) {
     extern __shared__ float prior_scratch[];
     u32 i = blockIdx.x, restart = blockIdx.y, samples = n_samples / b;
     float *variances = prior_scratch, *log_joints = prior_scratch + j, *gammas = log_joints + c, *w = gammas + c;
-    const float *row = head + ((u64)restart * b + i) * 2 * j;
+    const float *row = head + ((u64)restart * head_rows + i) * 2 * j;
     const float *means = values + restart * stride + means_at, *tables = all_tables + (u64)restart * c * (2 + j);
     const float *log_weights = tables + c, *precisions = tables + 2 * c;
-    float *to_head = d_head + ((u64)restart * b + i) * 2 * j;
+    float *to_head = d_head + ((u64)restart * head_rows + i) * 2 * j;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
     for (u32 k = threadIdx.x; k < j; k += blockDim.x) variances[k] = expf(clamp_log_variance(row[j + k]));
     __syncthreads();
@@ -129,7 +129,7 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
     double entropy = 0.0;
     for (u32 k = 0; k < j; k++) entropy += 0.5f * (1.0f + LN_TAU + clamp_log_variance(row[j + k]));
     if (threadIdx.x == 0) {
-        double *sum = sums + ((u64)restart * n_samples + i) * 4;
+        double *sum = sums + ((u64)restart * n_samples + i) * N_TERMS;
         sum[1] += latent, sum[2] += cluster, sum[3] += entropy;
     }
     for (u32 m = threadIdx.x; m < c; m += blockDim.x) weights[((u64)restart * b + i) * c + m] = w[m];
@@ -153,7 +153,7 @@ extern "C" __global__ void prior_rows(const float *values, u64 stride, u64 means
 extern "C" __global__ void prior_gradients(const float *values, float *gradients, u64 stride, u64 logits_at, u64 means_at,
                                            u64 log_variances_at, const float *all_tables, const float *head,
                                            const float *z, const float *weights, const float *weights_z, u32 b,
-                                           u32 n_samples, u32 c, u32 j, int exact) {
+                                           u32 head_rows, u32 n_samples, u32 c, u32 j, int exact) {
     u32 m = blockIdx.x, restart = blockIdx.y;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
     const float *tables = all_tables + (u64)restart * c * (2 + j), *precisions = tables + 2 * c + (u64)m * j;
@@ -163,8 +163,8 @@ extern "C" __global__ void prior_gradients(const float *values, float *gradients
     for (u32 k = warp; k < j; k += n_warps) {
         float d_mean = 0.0f, d_variance = 0.0f, all = 0.0f;
         for (u32 i = lane; i < b; i += 32) {
-            u64 at = (u64)restart * b + i;
-            float w = weights[at * c + m], difference = head[at * 2 * j + k] - means[k];
+            u64 at = (u64)restart * head_rows + i;
+            float w = weights[((u64)restart * b + i) * c + m], difference = head[at * 2 * j + k] - means[k];
             float v = expf(clamp_log_variance(head[at * 2 * j + j + k])), weighted = w * precisions[k];
             d_mean = fmaf(weighted, difference, d_mean);
             d_variance += 0.5f * fmaf(fmaf(difference, difference, v), weighted, -w);

@@ -49,20 +49,30 @@ __device__ __forceinline__ void scale_dense(const Rows &rows, u64 begin, float f
     }
 }
 
-// The row indices at positions first.. of each restart's shuffle: [R, count].
-extern "C" __global__ void shuffle(u32 *indices, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows) {
+// The row indices at positions first.. of each restart's shuffle: [R, count]; and, where there are lists of neighbours
+// [R, N, k], one of each row's neighbours.
+extern "C" __global__ void shuffle(u32 *indices, Keys keys, u64 epoch, u64 first, u32 count, u64 n_rows, const u32 *lists,
+                                   u32 k, u32 *drawn, Keys neighbour_keys) {
     u32 i = blockIdx.x * blockDim.x + threadIdx.x, restart = blockIdx.y;
     if (i >= count) return;
     u64 row = permute(first + i, n_rows, epoch, keys.words[2 * restart], keys.words[2 * restart + 1]);
     indices[(u64)restart * count + i] = (u32)row;
+    if (!lists) return;
+    const u32 *key = neighbour_keys.words + 2 * restart;
+    u32 which = (u32)(((u64)philox(epoch, (u32)(first + i), 0, key[0], key[1]).x * k) >> 32);
+    drawn[(u64)restart * count + i] = lists[((u64)restart * n_rows + row) * k + which];
 }
 
-// One block per row: blockIdx.x of B, blockIdx.y of R. Without indices, takes the rows first.. in order.
+// One block per row: blockIdx.x of B, blockIdx.y of R. Without indices, takes the rows first.. in order. From index `half`
+// on, the neighbours of the rows before: those drawn or, without indices, the first in their lists.
 extern "C" __global__ void gather(Rows rows, const u32 *indices, u64 indices_stride, const Clock *clock, u64 first,
-                                  float *x) {
+                                  float *x, const u32 *lists, u32 k, const u32 *drawn, u32 half) {
     u32 i = blockIdx.x, restart = blockIdx.y, d = rows.n_columns;
-    u64 position = first + i + (clock ? clock->first : 0);
-    u64 row = indices ? indices[restart * indices_stride + position] : min(position, rows.n_rows - 1);
+    bool is_neighbour = i >= half;
+    u64 position = first + (is_neighbour ? i - half : i) + (clock ? clock->first : 0);
+    u64 row = min(position, rows.n_rows - 1);
+    if (indices) row = (is_neighbour ? drawn : indices)[restart * indices_stride + position];
+    else if (is_neighbour) row = lists[((u64)restart * rows.n_rows + row) * k];
     float *out = x + ((u64)restart * gridDim.x + i) * d;
     u64 begin = rows.kind == 3 ? rows.starts[row] : row * d;
     u64 end = rows.kind == 3 ? rows.starts[row + 1] : begin + d;

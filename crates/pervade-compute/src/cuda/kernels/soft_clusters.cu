@@ -28,7 +28,7 @@ extern "C" __global__ void soft_rows(const float *values, u64 stride, u64 means_
     }
     // Also synchronises the row's factors.
     gain = block_sum(gain);
-    if (threadIdx.x == 0) sums[at * 4 + 2] += gain;
+    if (threadIdx.x == 0) sums[at * N_TERMS + 2] += gain;
     for (u32 k = warp; k < j; k += n_warps) {
         float sum = 0.0f;
         for (u32 m = lane; m < c; m += 32) sum = fmaf(gradient[m], point[k] - means[(u64)m * j + k], sum);

@@ -179,5 +179,5 @@ extern "C" __global__ void stick_prior(const float *all_heads, float *d_heads, d
         d_head[j + k] = (float)(for_b * raw_b.y / (double)b);
     }
     total = block_sum(total);
-    if (threadIdx.x == 0) sums[((u64)restart * n_samples + row) * 4 + 2] -= total;
+    if (threadIdx.x == 0) sums[((u64)restart * n_samples + row) * N_TERMS + 2] -= total;
 }
