@@ -233,10 +233,12 @@ fn one() -> usize {
 }
 
 /// The weight in files from before there was one, and in `paper`.
+#[expect(clippy::unnecessary_wraps, reason = "the type of the field")]
 fn zero_weight() -> Option<f32> {
     Some(0.0)
 }
 
+#[expect(clippy::ref_option, reason = "as serde calls it")]
 fn is_zero_weight(weight: &Option<f32>) -> bool {
     *weight == Some(0.0)
 }

@@ -106,6 +106,25 @@ fn resumed_equals_uninterrupted() {
     interrupt_everywhere(&settings(Recipe::Robust), true);
 }
 
+/// Rows that are not nodes of the graph have neighbours, too, which a checkpoint holds.
+#[test]
+fn resumed_equals_uninterrupted_with_a_graph_of_some_rows() {
+    interrupt_everywhere(&settings(Recipe::Robust).with(|s| s.graph_rows = 100), false);
+}
+
+#[test]
+fn the_neighbour_term_shows_in_the_model_and_in_its_record() {
+    let (data, with) = (data(), settings(Recipe::Robust));
+    let without = with.clone().with(|s| s.neighbour_weight = Some(0.0));
+    let terms = |settings: &Settings| {
+        let fit = common::fit(&data, settings.clone());
+        fit.model.metadata().record.joint.iter().map(|epoch| epoch.terms.neighbour).collect::<Vec<f64>>()
+    };
+    assert!(plain(&with) != plain(&without));
+    assert!(terms(&with).iter().all(|term| *term != 0.0), "{:?}", terms(&with));
+    assert!(terms(&without).iter().all(|term| *term == 0.0));
+}
+
 #[test]
 fn resumed_equals_uninterrupted_for_the_paper_recipe() {
     interrupt_everywhere(&settings(Recipe::Paper), false);

@@ -158,9 +158,10 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
     let run = Run::new(device, &data, &checked)?;
     require_parameters(&run, shape.restarts)?;
     let mut pack = Pack::new(&run, 0..shape.restarts)?;
-    let mut joint = match shape.neighbours {
-        true => JointStep::with_ring(&run, 0..shape.restarts, 2)?,
-        false => JointStep::new(&run, 0..shape.restarts)?,
+    let mut joint = if shape.neighbours {
+        JointStep::with_ring(&run, 0..shape.restarts, 2)?
+    } else {
+        JointStep::new(&run, 0..shape.restarts)?
     };
     let rates = [checked.settings().learning_rate, checked.settings().mixture_learning_rate];
     let (mut times, mut step, started) = (Vec::new(), 0, Instant::now());

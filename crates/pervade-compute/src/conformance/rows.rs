@@ -193,7 +193,7 @@ fn with_neighbours<D: EveryOperation>(is_shuffled: bool) -> Case<D> {
             let row =
                 if is_shuffled { keys[restart].permute(position, n, epoch) } else { position.min(n - 1) };
             let word = neighbour_keys()[restart].draw(epoch, position as u32, 0)[0];
-            let which = if is_shuffled { (u64::from(word) * k as u64 >> 32) as usize } else { 0 };
+            let which = if is_shuffled { ((u64::from(word) * k as u64) >> 32) as usize } else { 0 };
             if i < b { row } else { neighbour(restart, row, which) }
         };
         (0..restarts * 2 * b).flat_map(|index| table.scaled_row(row(index))).collect()

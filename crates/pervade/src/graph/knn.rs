@@ -182,3 +182,40 @@ impl Graph {
         Ok(Self { rows, neighbours, n_neighbours, others: Vec::new() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::Cpu;
+    use crate::seed::Stream;
+
+    /// Rows that are not nodes have the nearest nodes as neighbours, as a search row by row finds them.
+    #[test]
+    fn every_row_has_neighbours_on_the_graph_of_a_sample() {
+        let (n, j, k) = (60, 3, 4);
+        let key = Key::new(1, Stream::Sample, 0);
+        let latents: Vec<f32> = (0..n * j).map(|i| key.uniform(i as u64, 0, 0) as f32).collect();
+        let options = GraphOptions { neighbours: k, max_rows: 25 };
+        let mut graph = Graph::build(&Cpu::new(), &latents, j, &options, key).unwrap();
+        graph.search_others(&latents, j, &mut || Ok(())).unwrap();
+        assert_eq!(graph.others.len(), (n - 25) * k);
+        let lists = graph.lists(n);
+        for (row, found) in lists.chunks(k).enumerate() {
+            let square = |other: u32| -> f64 {
+                let of = |row: usize| &latents[row * j..(row + 1) * j];
+                of(row).iter().zip(of(other as usize)).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+            };
+            let mut nodes: Vec<u32> =
+                graph.rows.iter().copied().filter(|&node| node as usize != row).collect();
+            nodes.sort_by(|a, b| square(*a).total_cmp(&square(*b)));
+            assert_eq!(found, &nodes[..k], "row {row}");
+        }
+    }
+
+    /// A row of a graph without the others is paired with itself.
+    #[test]
+    fn rows_that_were_not_searched_for_are_their_own_neighbours() {
+        let graph = Graph { rows: vec![0, 2], neighbours: vec![1, 0], n_neighbours: 1, others: Vec::new() };
+        assert_eq!(graph.lists(4), [2, 1, 0, 3]);
+    }
+}

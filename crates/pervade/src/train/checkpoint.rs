@@ -339,9 +339,10 @@ impl Stored<'_> {
         let rows = integer_values(self.path, self.tensors, &format!("{name}.rows"))?;
         let neighbours = integer_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
-        let others = match run.neighbours_of_others() {
-            true => integer_values(self.path, self.tensors, &format!("{name}.others"))?,
-            false => Vec::new(),
+        let others = if run.neighbours_of_others() {
+            integer_values(self.path, self.tensors, &format!("{name}.others"))?
+        } else {
+            Vec::new()
         };
         let graph = Graph { rows, neighbours, n_neighbours, others };
         check_graph(run, &graph).map_err(|problem| self.invalid(problem))?;

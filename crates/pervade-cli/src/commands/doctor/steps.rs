@@ -29,9 +29,10 @@ impl First {
 
 fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once: usize) -> Result<First> {
     let mut pack = Pack::new(run, restarts.clone())?;
-    let mut joint = match run.settings.neighbour_weight() > 0.0 {
-        true => JointStep::with_ring(run, restarts.clone(), 10)?,
-        false => JointStep::new(run, restarts.clone())?,
+    let mut joint = if run.settings.neighbour_weight() > 0.0 {
+        JointStep::with_ring(run, restarts.clone(), 10)?
+    } else {
+        JointStep::new(run, restarts.clone())?
     };
     let (settings, batch) = (run.settings.settings(), run.settings.batch());
     let rates = [settings.learning_rate, settings.mixture_learning_rate];
