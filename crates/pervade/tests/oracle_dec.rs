@@ -20,9 +20,10 @@ fn loss_and_gradients_of_soft_clusters() {
         params.gradients.fill(9.0);
         let z = matrix(1, b, j, oracle.f32(&format!("{case}/z")));
         let targets = matrix(1, b, c, oracle.f32(&format!("{case}/targets")));
-        let (mut pulls, mut dz) = (zeros(1, b, c), matrix(1, b, j, vec![9.0; b * j]));
+        let (mut affinity_gradient, mut dz) = (zeros(1, b, c), matrix(1, b, j, vec![9.0; b * j]));
         let mut sums = cpu.sums(1, b, 1).unwrap();
-        cpu.soft_clusters(&mut params, slots, &targets, &z, &mut pulls, &mut dz, &mut sums).unwrap();
+        cpu.soft_clusters(&mut params, slots, &targets, &z, &mut affinity_gradient, &mut dz, &mut sums)
+            .unwrap();
         let loss = -cpu.take_sums(&mut sums).unwrap()[0].elbo() / b as f64;
         assert_close(&[loss], &oracle.f64(&format!("{case}/loss")), TOLERANCE, &format!("{case}: loss"));
         let d_means = &params.gradients[slots.means.range()];

@@ -80,13 +80,13 @@ fn transposed_convolutions() {
         let layer = TransposedConvolution::new(&mut layout, "layer", inputs, windows);
         let mut params = case.params(&layout);
         let (x, dy) = (case.rows("x", inputs), case.rows("dy", windows.image_len()));
-        let (mut spread, mut y) = (zeros(1, x.rows, windows.window_len()), zeros(1, dy.rows, dy.columns));
-        layer.forward(&cpu, &params, &x, &mut spread, &mut y).unwrap();
+        let (mut unfolded, mut y) = (zeros(1, x.rows, windows.window_len()), zeros(1, dy.rows, dy.columns));
+        layer.forward(&cpu, &params, &x, &mut unfolded, &mut y).unwrap();
         case.check("y", &y.data);
         let mut dx = zeros(1, x.rows, inputs);
-        layer.backward_input(&cpu, &params, &dy, None, &mut spread, &mut dx).unwrap();
+        layer.backward_input(&cpu, &params, &dy, None, &mut unfolded, &mut dx).unwrap();
         case.check("gradient/x", &dx.data);
-        layer.backward_weights(&cpu, &mut params, &x, &spread, None).unwrap();
+        layer.backward_weights(&cpu, &mut params, &x, &unfolded, None).unwrap();
         case.check("gradient/weight", &params.gradients[layer.layer.weight.range()]);
         case.check("gradient/bias", &params.gradients[layer.layer.bias.range()]);
     }
