@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::ops::{assert_tensor_close, named_params, params, random};
+use common::ops::{assert_tensor_close, named_params, random};
+use common::steps::{assert_loss_rises_along_gradients, assert_restarts_equal_each_alone};
 use common::{Oracle, assert_close};
 use pervade::Vade;
 use pervade::compute::prelude::*;
-use pervade::compute::{Cpu, Gamma, Params};
+use pervade::compute::{Cpu, Gamma};
 use pervade::config::{Clusters, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Dataset, ImageShape, PrepareKind};
 use pervade::train::{JointStep, Run};
@@ -63,8 +64,6 @@ fn terms_and_gradients_of_the_elbo() {
     }
 }
 
-/// Along the gradient of each tensor the loss rises by the gradient's length. ReLUs that switch within the step make the
-/// difference inexact, hence 2 %.
 #[test]
 fn gradients_agree_with_finite_differences() {
     let data = images(40, random(40 * COLUMNS, 19).iter().map(|x| 0.5 + 0.5 * x).collect());
@@ -74,27 +73,7 @@ fn gradients_agree_with_finite_differences() {
         let settings = settings(likelihood, gamma).with(|s| s.batch = 20);
         let (cpu, settings) = (Cpu::new(), settings.check(&data).unwrap());
         let run = Run::new(&cpu, &data, &settings).unwrap();
-        let mut joint = JointStep::new(&run, 0..1).unwrap();
-        let mut p = params(1, &run.architecture.layout, 20);
-        let mut loss = |p: &mut Params<Vec<f32>>| {
-            joint.gradients_of_rows(&run, p, 10, 4).unwrap();
-            -cpu.take_sums(&mut joint.sums).unwrap()[0].elbo() / 20.0
-        };
-        loss(&mut p);
-        let (at, gradients) = (p.values.clone(), p.gradients.clone());
-        for (name, slot) in run.architecture.layout.slots() {
-            let gradient = &gradients[slot.range()];
-            let length = gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
-            let mut at_distance = |h: f64| {
-                p.values.copy_from_slice(&at);
-                let part = p.values[slot.range()].iter_mut().zip(gradient);
-                part.for_each(|(v, &g)| *v += (h / length * f64::from(g)) as f32);
-                loss(&mut p)
-            };
-            let rise = (at_distance(2e-3) - at_distance(-2e-3)) / 4e-3;
-            let off = (rise / length - 1.0).abs();
-            assert!(off < 0.02, "{likelihood} {gamma} {name}: rises by {rise}, gradient {length}");
-        }
+        assert_loss_rises_along_gradients(&run, &format!("{likelihood} {gamma}"));
     }
 }
 
@@ -104,21 +83,7 @@ fn restarts_side_by_side_equal_each_alone() {
     let settings = settings(LikelihoodKind::Auto, Gamma::Exact).with(|s| s.batch = 20);
     let (cpu, settings) = (Cpu::new(), settings.check(&data).unwrap());
     let run = Run::new(&cpu, &data, &settings).unwrap();
-    let both = params(3, &run.architecture.layout, 22);
-    let gradients = |restarts: std::ops::Range<usize>, values: &[f32]| {
-        let mut p = Params::zeros(&cpu, restarts.len(), both.stride).unwrap();
-        p.values.copy_from_slice(values);
-        let mut joint = JointStep::new(&run, restarts).unwrap();
-        joint.gradients_of_rows(&run, &mut p, 7, 4).unwrap();
-        (p.gradients, cpu.take_sums(&mut joint.sums).unwrap())
-    };
-    let together = gradients(0..3, &both.values);
-    for restart in 0..3 {
-        let part = restart * both.stride..(restart + 1) * both.stride;
-        let alone = gradients(restart..restart + 1, &both.values[part.clone()]);
-        assert_eq!(together.0[part], alone.0, "{restart}");
-        assert_eq!(together.1[restart], alone.1[0], "{restart}");
-    }
+    assert_restarts_equal_each_alone(&run, 3, 22, "convolutions");
 }
 
 /// Three patterns with noise: a bar at the top, one at the left, and a spot.

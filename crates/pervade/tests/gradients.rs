@@ -4,11 +4,11 @@
 mod common;
 
 use common::ops::*;
-use pervade::compute::prelude::*;
+use common::steps::{assert_loss_rises_along_gradients, assert_restarts_equal_each_alone};
 use pervade::compute::*;
 use pervade::config::{CheckedSettings, Clusters, LikelihoodKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Csr, Dataset, PrepareKind, Values};
-use pervade::train::{JointStep, NoCallback, Pack, Run, Silent, pretrain, start_mixture, train};
+use pervade::train::{NoCallback, Pack, Run, Silent, pretrain, start_mixture, train};
 
 /// The same table dense and as sparse rows: two thirds of the entries are zero, row 2 all of them.
 fn dense_and_sparse(n_rows: usize, d: usize) -> [Dataset<'static>; 2] {
@@ -50,8 +50,6 @@ fn small(data: &Dataset, likelihood: LikelihoodKind, gamma: Gamma) -> CheckedSet
     settings.check(data).unwrap()
 }
 
-/// Along the gradient of each tensor the loss must rise by the gradient's length. ReLUs that switch
-/// within the step make the difference inexact, hence 2 %; `oracle_elbo.rs` holds the digits.
 #[test]
 fn whole_chain() {
     let data = Dataset::from_rows(60, 8, random(60 * 8, 19).iter().map(|x| 0.5 + 0.5 * x).collect()).unwrap();
@@ -59,27 +57,7 @@ fn whole_chain() {
         for gamma in [Gamma::Exact, Gamma::Sampled] {
             let (cpu, settings) = (Cpu::new(), small(&data, likelihood, gamma));
             let run = Run::new(&cpu, &data, &settings).unwrap();
-            let mut joint = JointStep::new(&run, 0..1).unwrap();
-            let mut p = params(1, &run.architecture.layout, 20);
-            let mut loss = |p: &mut Params<Floats>| {
-                joint.gradients_of_rows(&run, p, 10, 4).unwrap();
-                -cpu.take_sums(&mut joint.sums).unwrap()[0].elbo() / 20.0
-            };
-            loss(&mut p);
-            let (at, gradients) = (p.values.clone(), p.gradients.clone());
-            for (name, slot) in run.architecture.layout.slots() {
-                let gradient = &gradients[slot.range()];
-                let length = gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
-                let mut at_distance = |h: f64| {
-                    p.values.copy_from_slice(&at);
-                    let part = p.values[slot.range()].iter_mut().zip(gradient);
-                    part.for_each(|(v, &g)| *v += (h / length * f64::from(g)) as f32);
-                    loss(&mut p)
-                };
-                let rise = (at_distance(2e-3) - at_distance(-2e-3)) / 4e-3;
-                let off = (rise / length - 1.0).abs();
-                assert!(off < 0.02, "{likelihood:?} {gamma:?} {name}: rises by {rise}, gradient {length}");
-            }
+            assert_loss_rises_along_gradients(&run, &format!("{likelihood:?} {gamma:?}"));
         }
     }
 }
@@ -91,21 +69,7 @@ fn restarts_side_by_side_equal_each_alone() {
             let kind = LikelihoodKind::Gaussian;
             let (cpu, settings) = (Cpu::new(), small(&data, kind, gamma));
             let run = Run::new(&cpu, &data, &settings).unwrap();
-            let both = params(2, &run.architecture.layout, 21);
-            let gradients = |restarts: std::ops::Range<usize>, values: &[f32]| {
-                let mut p = Params::zeros(&cpu, restarts.len(), both.stride).unwrap();
-                p.values.copy_from_slice(values);
-                let mut joint = JointStep::new(&run, restarts).unwrap();
-                joint.gradients_of_rows(&run, &mut p, 7, 4).unwrap();
-                (p.gradients, cpu.take_sums(&mut joint.sums).unwrap())
-            };
-            let together = gradients(0..2, &both.values);
-            for restart in 0..2 {
-                let part = restart * both.stride..(restart + 1) * both.stride;
-                let alone = gradients(restart..restart + 1, &both.values[part.clone()]);
-                assert_eq!(together.0[part], alone.0, "{} {gamma:?} {restart}", data.source());
-                assert_eq!(together.1[restart], alone.1[0], "{} {gamma:?} {restart}", data.source());
-            }
+            assert_restarts_equal_each_alone(&run, 2, 21, &format!("{} {gamma:?}", data.source()));
         }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 pub(crate) mod ops;
+pub(crate) mod steps;
 
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::seed::{Key, Stream};
