@@ -205,7 +205,7 @@ fn with_neighbours<D: EveryOperation>(is_shuffled: bool) -> Case<D> {
     Case::new(name, Tolerance::Fixed(0.0), expected, move |device: &D| {
         let list = |restart| (0..n * k).map(|i| neighbour(restart, i / k, i % k) as u32).collect();
         let lists: Vec<Vec<u32>> = (0..restarts).map(list).collect();
-        let lists = NeighbourLists { lists: &lists, n_neighbours: k };
+        let lists = NeighbourLists { lists, n_neighbours: k };
         table().with_view(|view| {
             let rows = device.rows(view)?;
             let mut batch = device.batch_with_neighbours(&rows, restarts, b, lists)?;

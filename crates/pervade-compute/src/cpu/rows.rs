@@ -28,24 +28,16 @@ pub struct CpuBatch {
     /// Indices of the rows, [R, B].
     row_indices: Vec<usize>,
     /// The neighbours of all rows, if the second half of each restart's rows are neighbours of the first.
-    neighbours: Option<Neighbours>,
+    neighbours: Option<NeighbourLists>,
     /// The end of each sparse row in `entries`.
     ends: Vec<usize>,
     entries: Vec<(u32, f32)>,
 }
 
-/// The neighbours of all rows.
-#[derive(Debug)]
-struct Neighbours {
-    /// [N, k] for each restart.
-    lists: Vec<Vec<u32>>,
-    n_neighbours: usize,
-}
-
 /// The row at index `i` of restart `restart` in a batch of `n` rows, neighbours included.
 fn selected_row(
     selection: RowSelection<'_>,
-    neighbours: Option<&Neighbours>,
+    neighbours: Option<&NeighbourLists>,
     restart: usize,
     i: usize,
     n: usize,
@@ -64,8 +56,9 @@ fn selected_row(
         // The last batch may extend beyond the end; its surplus rows repeat the last row.
         RowSelection::Range { first } => ((first + i).min(n_rows - 1), 0),
     };
-    neighbour
-        .map_or(row, |Neighbours { lists, n_neighbours }| lists[restart][row * n_neighbours + drawn] as usize)
+    neighbour.map_or(row, |NeighbourLists { lists, n_neighbours }| {
+        lists[restart][row * n_neighbours + drawn] as usize
+    })
 }
 
 /// Output columns per task of the sparse gradient.
@@ -157,11 +150,9 @@ impl Rows for Cpu {
         rows: &RowsView<'_>,
         restarts: usize,
         n_rows: usize,
-        neighbours: NeighbourLists<'_>,
+        neighbours: NeighbourLists,
     ) -> Result<CpuBatch> {
-        let NeighbourLists { lists, n_neighbours } = neighbours;
-        let neighbours = Some(Neighbours { lists: lists.to_vec(), n_neighbours });
-        Ok(CpuBatch { neighbours, ..self.batch(rows, restarts, 2 * n_rows)? })
+        Ok(CpuBatch { neighbours: Some(neighbours), ..self.batch(rows, restarts, 2 * n_rows)? })
     }
 
     fn gather(&self, rows: &RowsView<'_>, selection: RowSelection<'_>, batch: &mut CpuBatch) -> Result<()> {

@@ -158,7 +158,7 @@ impl Rows for Cuda {
         rows: &CudaRows,
         restarts: usize,
         n_rows: usize,
-        neighbours: NeighbourLists<'_>,
+        neighbours: NeighbourLists,
     ) -> Result<CudaBatch> {
         let NeighbourLists { lists, n_neighbours } = neighbours;
         let lists = self.driver.upload(&lists.concat())?;

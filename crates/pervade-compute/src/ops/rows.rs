@@ -164,10 +164,10 @@ pub enum RowSelection<'a> {
 }
 
 /// The neighbours of all rows, for each restart.
-#[derive(Clone, Copy, Debug)]
-pub struct NeighbourLists<'a> {
+#[derive(Clone, Debug)]
+pub struct NeighbourLists {
     /// Row indices, [N, k], one list per restart.
-    pub lists: &'a [Vec<u32>],
+    pub lists: Vec<Vec<u32>>,
     /// k.
     pub n_neighbours: usize,
 }
@@ -197,7 +197,7 @@ pub trait Rows: Memory {
         rows: &Self::Rows<'_>,
         restarts: usize,
         n_rows: usize,
-        neighbours: NeighbourLists<'_>,
+        neighbours: NeighbourLists,
     ) -> Result<Self::Batch>;
 
     /// Copies the selected rows, scaled, into `batch`.

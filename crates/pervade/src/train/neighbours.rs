@@ -30,7 +30,7 @@ impl<D: Device> Neighbours<D> {
         let n_neighbours = pack.graphs.first().map_or(0, |graph| graph.n_neighbours);
         let clusters: Vec<f32> = starts.iter().flat_map(|start| &start.groups).map(|&k| k as f32).collect();
         let keys = run.keys(Stream::Neighbour, pack.state.rng_ids());
-        let lists = NeighbourLists { lists: &lists, n_neighbours };
+        let lists = NeighbourLists { lists, n_neighbours };
         Self::upload(run, n_rows, lists, &clusters, n_clusters, keys).map(Some)
     }
 
@@ -46,19 +46,19 @@ impl<D: Device> Neighbours<D> {
         let lists = vec![(1..=n).map(|row| row % n).collect::<Vec<u32>>(); restarts.len()];
         let clusters: Vec<f32> = (0..restarts.len() * c).map(|m| (m % c % n_clusters) as f32).collect();
         let keys = run.keys(Stream::Neighbour, restarts);
-        let lists = NeighbourLists { lists: &lists, n_neighbours: 1 };
+        let lists = NeighbourLists { lists, n_neighbours: 1 };
         Self::upload(run, n_rows, lists, &clusters, n_clusters, keys)
     }
 
     fn upload(
         run: &Run<'_, D>,
         n_rows: usize,
-        lists: NeighbourLists<'_>,
+        lists: NeighbourLists,
         clusters: &[f32],
         n_clusters: usize,
         keys: Vec<Key>,
     ) -> Result<(Self, D::Batch)> {
-        let batch = run.device.batch_with_neighbours(&run.rows, lists.lists.len(), n_rows, lists)?;
+        let batch = run.device.batch_with_neighbours(&run.rows, keys.len(), n_rows, lists)?;
         let mut groups = run.device.zeros(clusters.len())?;
         run.device.write(&mut groups, 0, clusters)?;
         let weight = run.settings.neighbour_weight;
