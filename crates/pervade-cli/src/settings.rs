@@ -91,7 +91,7 @@ pub(crate) struct SettingFlags {
     /// Final steps of pretraining, over which its learning rate falls to zero
     #[arg(long, value_name = "STEPS", help_heading = FINE)]
     cool_down: Option<usize>,
-    /// Starts of k-means and EM; the most likely result is kept
+    /// Starts of k-means and EM; the one with the best clusters by modularity is kept
     #[arg(long, value_name = "N", help_heading = FINE)]
     mixture_starts: Option<usize>,
     /// Neighbours of each row in the graph

@@ -189,7 +189,8 @@ pub struct Settings {
     pub pretrain_learning_rate: f32,
     /// Number of steps at the end of pretraining over which the learning rate decreases linearly to zero.
     pub cool_down: usize,
-    /// How often k-means and EM are started; the mixture with the best likelihood is kept.
+    /// How often k-means and EM are started. The mixture whose clusters have the highest modularity is kept; the most
+    /// likely one if components are not grouped, or are merged by Ward's criterion.
     pub mixture_starts: usize,
     /// Neighbours of each row in the neighbour graph.
     pub neighbours: usize,
@@ -266,7 +267,7 @@ impl Settings {
             pretrain_batch: 256,
             pretrain_learning_rate: 1e-3,
             cool_down: PRETRAIN_STEPS,
-            mixture_starts: 3,
+            mixture_starts: 10,
             neighbours: 10,
             graph_rows: 70_000,
             neighbour_weight: None,
@@ -297,7 +298,6 @@ impl Settings {
                 noise_variance: Some(0.5),
                 pretrain_epochs: Some(50),
                 cool_down: 0,
-                mixture_starts: 10,
                 epochs: Some(300),
                 batch: 100,
                 neighbour_weight: Some(0.0),

@@ -76,16 +76,19 @@ pub fn fit<D: Device>(
     options: &EmOptions,
     key: Key,
 ) -> Result<EmFit> {
-    fit_with_interrupt(device, latents, n_latent, options, key, &mut || Ok(()))
+    let likelihood = &mut |fit: &EmFit| Ok(fit.log_likelihood);
+    fit_scored(device, latents, n_latent, options, key, likelihood, &mut || Ok(()))
 }
 
-/// Like [`fit`], calling `interrupt` before each iteration to check for an interrupt.
-pub(crate) fn fit_with_interrupt<D: Device>(
+/// Like [`fit`], but keeps the start with the highest `score`, and calls `interrupt` before each iteration to check for
+/// an interrupt.
+pub(crate) fn fit_scored<D: Device>(
     device: &D,
     latents: &[f32],
     n_latent: usize,
     options: &EmOptions,
     key: Key,
+    score: &mut dyn FnMut(&EmFit) -> Result<f64>,
     interrupt: Interrupt<'_>,
 ) -> Result<EmFit> {
     let n_rows = check_latents(latents, n_latent)?;
@@ -95,7 +98,7 @@ pub(crate) fn fit_with_interrupt<D: Device>(
     }
     let scale = Scale::of(latents, n_latent, options.min_variance);
     let mut points = device.points(latents, n_latent)?;
-    let mut best: Option<EmFit> = None;
+    let mut best: Option<(f64, EmFit)> = None;
     for restart in 0..options.restarts {
         let start =
             lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart, interrupt)?;
@@ -109,11 +112,12 @@ pub(crate) fn fit_with_interrupt<D: Device>(
         let start = m_step(&start.moments, previous, &scale);
         let fit =
             EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale, interrupt)? };
-        if best.as_ref().is_none_or(|best| fit.log_likelihood > best.log_likelihood) {
-            best = Some(fit);
+        let value = score(&fit)?;
+        if best.as_ref().is_none_or(|(highest, _)| value > *highest) {
+            best = Some((value, fit));
         }
     }
-    Ok(best.expect("at least one restart"))
+    Ok(best.expect("at least one restart").1)
 }
 
 /// Bytes that k-means and EM need in addition to the latents: every chunk of rows has its own moments, and every row

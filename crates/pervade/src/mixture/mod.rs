@@ -8,6 +8,6 @@ mod em;
 mod kmeans;
 
 pub use diagonal::DiagonalMixture;
-pub(crate) use em::fit_with_interrupt;
+pub(crate) use em::fit_scored;
 pub use em::{EmFit, EmOptions, bytes_needed, fit, fit_from};
 pub use kmeans::{KMeansFit, kmeans};

@@ -4,10 +4,10 @@ use super::Control;
 use super::latents::latents_with_interrupt;
 use super::observer::{Event, Observer, Stage, interrupt_check};
 use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
-use super::score::{keep_best, score_states};
+use super::score::{build_graph, keep_best, score_states, start_modularity};
 use crate::Result;
 use crate::compute::Device;
-use crate::mixture::{EmOptions, fit_with_interrupt};
+use crate::mixture::{EmFit, EmOptions, fit_scored};
 use crate::seed::Stream;
 
 /// The largest number of EM iterations, and the gain below which EM stops earlier.
@@ -41,6 +41,7 @@ pub fn start_mixture<D: Device>(
 }
 
 fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {
+    let stop = observer.stop_flag();
     let mut check_interrupt = interrupt_check(observer, Stage::Mixture, 0);
     let settings = run.settings;
     let j = run.architecture.n_latents();
@@ -53,9 +54,25 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         tolerance: EM_TOLERANCE,
         ..EmOptions::default()
     };
-    for (slot, key) in run.keys(Stream::Mixture, pack.state.rng_ids()).into_iter().enumerate() {
-        let mixture =
-            fit_with_interrupt(run.device, &latents[slot], j, &options, key, &mut check_interrupt)?.mixture;
+    let mut graphs = Vec::new();
+    let rng_ids = pack.state.rng_ids();
+    for (slot, (rng_id, key)) in rng_ids.clone().zip(run.keys(Stream::Mixture, rng_ids)).enumerate() {
+        let graph = build_graph(run, &latents[slot], rng_id, &mut check_interrupt)?;
+        // If components are grouped by modularity, it also tells which of the mixtures to keep: all are on the graph of
+        // the same latents. The most likely mixture need not have the best groups. (USPS, the worst of ten restarts: ACC
+        // 87 by likelihood, 93 by modularity.) The first mixture decides, as the two cannot be compared.
+        let mut by_modularity = settings.n_clusters != Some(settings.n_components);
+        let mut score = |fit: &EmFit| {
+            let modularity = match by_modularity {
+                true => start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)?,
+                false => None,
+            };
+            by_modularity &= fit.restart > 0 || modularity.is_some();
+            Ok(if by_modularity { modularity.unwrap_or(f64::MIN) } else { fit.log_likelihood })
+        };
+        let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
+        let mixture = fit.mixture;
+        graphs.push(graph);
         latents[slot] = Vec::new();
         let parameters = run.architecture.mixture;
         let base = slot * pack.params.stride;
@@ -71,6 +88,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         }
     }
     drop(check_interrupt);
+    pack.graphs = graphs;
     let scored = score_states(run, pack, observer)?;
     keep_best(run, pack, scored, observer)
 }

@@ -9,6 +9,7 @@ use crate::graph::{Graph, GraphOptions, Parts, Target, group_until, modularity, 
 use crate::infer::{argmax, cluster_probabilities};
 use crate::interrupt::Interrupt;
 use crate::metrics;
+use crate::mixture::DiagonalMixture;
 use crate::record::StateScores;
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
@@ -68,6 +69,38 @@ fn encode_rows<D: Device>(
     Ok(encoded)
 }
 
+/// The neighbour graph of a restart's latents at the mixture start.
+pub(super) fn build_graph<D: Device>(
+    run: &Run<'_, D>,
+    latents: &[f32],
+    rng_id: usize,
+    check_interrupt: Interrupt<'_>,
+) -> Result<Graph> {
+    let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
+    let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
+    let key = run.keys(Stream::Sample, [rng_id])[0];
+    let mut graph = Graph::build_with_interrupt(run.device, latents, j, &options, key, check_interrupt)?;
+    if run.neighbours_of_others() {
+        graph.search_others(latents, j, check_interrupt)?;
+    }
+    Ok(graph)
+}
+
+/// Modularity of the clusters that the components of a mixture would be grouped into; `None` where it is no guide
+/// because they would be merged by Ward's criterion.
+pub(super) fn start_modularity(
+    settings: &CheckedSettings,
+    graph: &Graph,
+    latents: &[f32],
+    mixture: &DiagonalMixture,
+    stop: &AtomicBool,
+) -> Result<Option<f64>> {
+    let components = mixture.assign(latents)?;
+    let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
+    let Grouped { groups, start } = group_components(settings, &parts, None, stop)?;
+    Ok((!start.by_ward).then(|| parts.graph.modularity(&groups)))
+}
+
 /// Groups the components of every restart, scores the partitions and sends the scores to the observer.
 ///
 /// All states of a restart are grouped and scored on the graph of the latents at the mixture start. On the graph of its
@@ -79,28 +112,9 @@ pub(super) fn score_states<D: Device>(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Scored>> {
     let keys = run.keys(Stream::Sample, pack.state.rng_ids());
-    let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
+    let j = run.architecture.n_latents();
     let mut check_interrupt = interrupt_check(observer, pack.state.stage, pack.state.epoch);
     let encoded = encode_rows(run, pack, &mut check_interrupt)?;
-    for slot in pack.graphs.len()..encoded.len() {
-        let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
-        let (latents, key) = (&encoded[slot].latents, keys[slot]);
-        pack.graphs.push(Graph::build_with_interrupt(
-            run.device,
-            latents,
-            j,
-            &options,
-            key,
-            &mut check_interrupt,
-        )?);
-    }
-    if run.neighbours_of_others() {
-        for (graph, encoded) in
-            pack.graphs.iter_mut().zip(&encoded).filter(|(graph, _)| graph.others.is_empty())
-        {
-            graph.search_others(&encoded.latents, j, &mut check_interrupt)?;
-        }
-    }
     drop(check_interrupt);
     let means: Vec<Vec<f64>> =
         (0..encoded.len()).map(|slot| component_means(run, pack, slot)).collect::<Result<_>>()?;
