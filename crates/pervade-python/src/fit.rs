@@ -48,7 +48,7 @@ pub(crate) fn fit<'py>(
             Ok((fit, sum / data.n_rows() as f64))
         })
     })?;
-    let labels = fit.assignments[fit.chosen].iter().map(|&cluster| cluster as i32).collect();
+    let labels = fit.clusters.iter().map(|&cluster| cluster as i32).collect();
     let remarks = fit.remarks();
     Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), lower_bound, remarks, note))
 }

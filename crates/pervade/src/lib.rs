@@ -45,6 +45,7 @@
 //! [`train`] the events and checkpoints of a fit, [`record`] its history, [`mixture`] and [`graph`] the mixture and the
 //! neighbour graph on their own. [`internals`] has the building blocks for other methods.
 
+mod choice;
 mod clusterer;
 pub mod config;
 pub mod data;

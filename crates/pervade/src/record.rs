@@ -64,6 +64,9 @@ pub struct RestartRecord {
     /// Modularity of each trial when they were compared; empty if there was only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<f64>,
+    /// The restart that was trained further, if this is the consensus of all restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<usize>,
     /// Every epoch of pretraining.
     pub pretrain: Vec<PretrainEpoch>,
     /// Every epoch of joint training.

@@ -126,7 +126,8 @@ fn assignments_have_one_line_per_row() {
         a.write_to(&mut out, OutputFormat::Csv).unwrap();
         String::from_utf8(out).unwrap()
     };
-    let plain = OutputAssignments { clusters: &clusters, probability: None, probabilities: None };
+    let plain =
+        OutputAssignments { clusters: &clusters, probability: None, agreement: None, probabilities: None };
     assert_eq!(text(plain), "cluster\n2\n0\n");
     let full = OutputAssignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
     assert_eq!(

@@ -8,7 +8,7 @@ use pervade::model::Metadata;
 use pervade::record::RestartRecord;
 
 use crate::console::Console;
-use crate::report::{decided, found, occupancy_bars, quality, start};
+use crate::report::{decided, found, occupancy_bars, quality, restarts, start};
 use crate::settings::short;
 use crate::{Outcome, words};
 
@@ -55,11 +55,8 @@ fn page(about: &Metadata) -> String {
     for remark in &about.record.remarks {
         text.push_str(&format!("Note: {remark}.\n"));
     }
-    if let Some(stability) = about.stability {
-        let (n, kept) = (about.restarts.len(), about.record.restart + 1);
-        text.push_str(&format!(
-            "Restarts: {n}, this is number {kept}; mean agreement (ARI) {stability:.3}.\n"
-        ));
+    if let Some(restarts) = restarts(about) {
+        text.push_str(&format!("{restarts}\n"));
     }
     text.push_str(&format!("\nSettings:\n{}", settings(about)));
     text
