@@ -197,7 +197,7 @@ pub struct Settings {
     /// Number of steps at the end of pretraining over which the learning rate decreases linearly to zero.
     pub cool_down: usize,
     /// How often k-means and EM are started. The mixture whose clusters have the highest modularity is kept; the most
-    /// likely one if components are not grouped, or are merged by Ward's criterion.
+    /// likely one if each component is a cluster.
     pub mixture_starts: usize,
     /// Neighbours of each row in the neighbour graph.
     pub neighbours: usize,

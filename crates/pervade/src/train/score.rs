@@ -86,19 +86,18 @@ pub(super) fn build_graph<D: Device>(
     Ok(graph)
 }
 
-/// Modularity of the clusters that the components of a mixture would be grouped into; `None` where it is no guide
-/// because they would be merged by Ward's criterion.
+/// Modularity of the clusters that the components of a mixture would be grouped into.
 pub(super) fn start_modularity(
     settings: &CheckedSettings,
     graph: &Graph,
     latents: &[f32],
     mixture: &DiagonalMixture,
     stop: &AtomicBool,
-) -> Result<Option<f64>> {
+) -> Result<f64> {
     let components = mixture.assign(latents)?;
     let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
-    let Grouped { groups, start } = group_components(settings, &parts, None, false, stop)?;
-    Ok((!start.by_ward).then(|| parts.graph.modularity(&groups)))
+    let grouped = group_components(settings, &parts, None, false, stop)?;
+    Ok(parts.graph.modularity(&grouped.groups))
 }
 
 /// Groups the components of every restart, scores the partitions and sends the scores to the observer.
