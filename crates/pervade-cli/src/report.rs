@@ -216,6 +216,9 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     if let Some(scores) = &report.scores {
         text.push_str(&format!("\n{}", quality(scores)));
     }
+    if let Some(rows) = on_graph_of_rows(about) {
+        text.push_str(&format!("\n{rows}"));
+    }
     if let Some(start) = start(&about.record) {
         text.push_str(&format!("\n{start}"));
     }
@@ -245,6 +248,14 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     });
     text.push_str(&format!("  pervade inspect {model}    its settings and history"));
     text
+}
+
+/// The clusters and those of k-means on a graph that belongs to neither.
+pub(crate) fn on_graph_of_rows(about: &Metadata) -> Option<String> {
+    let own = about.prepared_modularity?;
+    let kmeans =
+        about.kmeans_modularity.map_or(String::new(), |q| format!("; k-means on the rows has {q:.3}"));
+    Some(format!("On the neighbour graph of the rows themselves: modularity {own:.3}{kmeans}."))
 }
 
 /// What became of the restarts, if there were several.

@@ -112,12 +112,11 @@ impl Compared {
         let is_consensus = finished.len() > n_restarts;
         let (done, values) = finished.swap_remove(if is_consensus { n_restarts } else { chosen });
         let mut model = model_of(run, checksum, done, values);
-        let clusters = match is_consensus {
-            true => {
-                let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
-                model.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?.clusters
-            }
-            false => self.assignments[chosen].clone(),
+        let clusters = if is_consensus {
+            let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
+            model.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?.clusters
+        } else {
+            self.assignments[chosen].clone()
         };
         let Self { assignments, vote, judge, modularity } = self;
         let metadata = model.metadata_mut();

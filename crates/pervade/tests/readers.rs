@@ -175,7 +175,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
 #[test]
 fn a_bad_output_path_is_refused_before_any_work() {
     let error = OutputFormat::of(Path::new("latents.xlsx")).unwrap_err().to_string();
-    assert_eq!(error, "`out` is latents.xlsx, must end in .csv, .npy or .parquet");
+    assert_eq!(error, "`output file` is latents.xlsx, must end in .csv, .npy or .parquet");
     let nowhere = Path::new("no/such/folder/out.csv");
     let error = pervade::files::check_writable(nowhere).unwrap_err().to_string();
     assert!(error.starts_with("cannot write `no/such/folder/out.csv`"), "{error}");

@@ -8,7 +8,7 @@ use pervade::model::Metadata;
 use pervade::record::RestartRecord;
 
 use crate::console::Console;
-use crate::report::{decided, found, occupancy_bars, quality, restarts, start};
+use crate::report::{decided, found, occupancy_bars, on_graph_of_rows, quality, restarts, start};
 use crate::settings::short;
 use crate::{Outcome, words};
 
@@ -48,6 +48,9 @@ fn page(about: &Metadata) -> String {
     text.push_str(&format!("\n{}", history(&about.record)));
     if let Some(scores) = about.record.kept_state() {
         text.push_str(&format!("{}\n", quality(scores)));
+    }
+    if let Some(rows) = on_graph_of_rows(about) {
+        text.push_str(&format!("{rows}\n"));
     }
     if let Some(start) = start(&about.record) {
         text.push_str(&format!("{start}\n"));

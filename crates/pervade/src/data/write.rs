@@ -29,11 +29,11 @@ impl OutputFormat {
             "parquet" if cfg!(feature = "parquet") => Ok(OutputFormat::Parquet),
             "parquet" => {
                 let must = "but this build of pervade cannot write Parquet files";
-                Err(Error::setting("out", path.display(), must).with_hint(
+                Err(Error::setting("output file", path.display(), must).with_hint(
                     "build it with the feature `parquet`, which is on by default, or write a .csv or .npy file",
                 ))
             }
-            _ => Err(Error::setting("out", path.display(), "must end in .csv, .npy or .parquet")),
+            _ => Err(Error::setting("output file", path.display(), "must end in .csv, .npy or .parquet")),
         }
     }
 }
@@ -171,8 +171,8 @@ impl Columns<'_> {
             (None, _) => ("'<f4'".to_string(), format!("({n}, {width})")),
             (Some(_), None) if self.singles.is_empty() => ("'<u4'".to_string(), format!("({n},)")),
             (Some(_), rows) => {
-                let one: String =
-                    self.singles.iter().map(|(name, _)| format!(", ('{name}', '<f4')")).collect();
+                let one = self.singles.iter().map(|(name, _)| format!(", ('{name}', '<f4')"));
+                let one = one.collect::<Vec<String>>().concat();
                 let all = rows.map_or(String::new(), |_| format!(", ('probabilities', '<f4', ({width},))"));
                 (format!("[('cluster', '<u4'){one}{all}]"), format!("({n},)"))
             }

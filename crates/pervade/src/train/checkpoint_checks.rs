@@ -224,9 +224,10 @@ fn check_kept<D: Device>(
 /// rows for the consensus.
 pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph, is_consensus: bool) -> Checked {
     let (n_rows, settings) = (run.data.n_rows(), &run.settings.settings);
-    let (n_nodes, neighbours) = match is_consensus {
-        true => (n_prepared(n_rows, run.data.n_columns()), PREPARED_NEIGHBOURS),
-        false => (n_rows.min(settings.graph_rows), settings.neighbours),
+    let (n_nodes, neighbours) = if is_consensus {
+        (n_prepared(n_rows, run.data.n_columns()), PREPARED_NEIGHBOURS)
+    } else {
+        (n_rows.min(settings.graph_rows), settings.neighbours)
     };
     let ascending = graph.rows.is_sorted_by(|a, b| a < b);
     let inside = graph.rows.last().is_some_and(|&last| (last as usize) < n_rows);

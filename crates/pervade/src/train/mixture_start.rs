@@ -61,9 +61,11 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         // The most likely mixture need not have the best groups; modularity on the graph of the same latents tells.
         // (USPS, the worst of ten restarts: ACC 87 by likelihood, 93 by modularity.)
         let is_grouped = settings.n_clusters != Some(settings.n_components);
-        let mut score = |fit: &EmFit| match is_grouped {
-            true => start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop),
-            false => Ok(fit.log_likelihood),
+        let mut score = |fit: &EmFit| {
+            if !is_grouped {
+                return Ok(fit.log_likelihood);
+            }
+            start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)
         };
         let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
         let mixture = fit.mixture;
