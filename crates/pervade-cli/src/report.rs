@@ -149,6 +149,9 @@ pub(crate) struct RunRecord<'f> {
     pub(crate) likelihood: Likelihood,
     pub(crate) data_checksum: &'f str,
     pub(crate) history: &'f [RestartRecord],
+    /// Training towards the vote of the restarts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) consensus_history: Option<&'f RestartRecord>,
 }
 
 /// The command as typed, with paths cut down to file names.

@@ -237,6 +237,7 @@ fn write_record(
         likelihood: about.likelihood,
         data_checksum: &about.data_checksum,
         history: &fit.restarts,
+        consensus_history: fit.is_consensus().then_some(&about.record),
     };
     outputs::json(&record, path)
 }
