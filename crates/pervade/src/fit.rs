@@ -2,80 +2,17 @@
 
 use std::ops::Range;
 
-use crate::choice::{Compared, judge, model_of};
+use crate::choice::{Compared, Fit, judge, model_of};
 use crate::compute::Device;
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
-use crate::metrics::Vote;
-use crate::model::Vade;
 use crate::record::Finished;
-use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
     EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, current_trial, pretrain,
     require_memory, run_trial, save_or_report, start_mixture, train, train_towards_vote,
 };
 use crate::{Error, Hint, Result};
-
-/// The result of a fit.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Fit {
-    /// The model: the consensus of the restarts, or the chosen one.
-    pub model: Vade,
-    /// Clusters of the rows by the model.
-    pub clusters: Vec<u32>,
-    /// The history of every restart.
-    pub restarts: Vec<RestartRecord>,
-    /// Clusters of the rows, one list per restart.
-    pub assignments: Vec<Vec<u32>>,
-    /// Index of the chosen restart; of a consensus, the restart that agrees most with the others.
-    pub chosen: usize,
-    /// The vote of the restarts, if there is more than one.
-    pub vote: Option<Vote>,
-}
-
-impl Fit {
-    /// Mean pairwise ARI of the restarts' clusters, if there is more than one.
-    pub fn stability(&self) -> Option<f64> {
-        self.vote.as_ref().map(|vote| vote.stability)
-    }
-
-    /// Whether the model was trained towards the vote of the restarts.
-    pub fn is_consensus(&self) -> bool {
-        self.model.metadata().record.reference.is_some()
-    }
-
-    /// Remarks for the user: those of every restart, and about anything unusual in the model.
-    pub fn remarks(&self) -> Vec<String> {
-        let several = self.restarts.len() > 1;
-        let remarks = |record: &RestartRecord| -> Vec<String> {
-            let name = if several { format!("restart {}: ", record.restart) } else { String::new() };
-            record.remarks.iter().map(|remark| format!("{name}{remark}")).collect()
-        };
-        let mut all: Vec<String> = self.restarts.iter().flat_map(remarks).collect();
-        let record = &self.model.metadata().record;
-        if self.is_consensus() {
-            all.extend(record.remarks.iter().map(|remark| format!("consensus: {remark}")));
-        }
-        let Some(kept) = record.kept_state() else { return all };
-        if kept.epoch == 0 && !record.joint.is_empty() {
-            all.push(
-                "the model is the mixture start: no state of joint training had a better label-free score"
-                    .to_string(),
-            );
-        }
-        all.extend(self.model.metadata().kmeans_remark());
-        if kept.live_clusters < kept.clusters {
-            all.push(format!(
-                "only {} of the model's {} clusters hold half a percent of the rows or more: \
-                 ask for fewer clusters, or try more restarts",
-                kept.live_clusters, kept.clusters
-            ));
-        }
-        all
-    }
-}
 
 /// Fits VaDE to rows, without labels.
 pub fn fit<D: Device>(

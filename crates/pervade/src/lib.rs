@@ -82,6 +82,7 @@ pub use pervade_compute::on_device;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use choice::Fit;
 pub use clusterer::{Clusterer, Clustering};
 #[doc(inline)]
 pub use compute::{Cpu, Cuda};
@@ -90,7 +91,7 @@ pub use config::{Clusters, Recipe, Settings};
 #[doc(inline)]
 pub use data::Dataset;
 pub use error::{Error, Hint, Result, Term};
-pub use fit::{Fit, fit, fit_restarts};
+pub use fit::{fit, fit_restarts};
 #[doc(inline)]
 pub use model::Vade;
 #[doc(inline)]
