@@ -298,9 +298,16 @@ pub(crate) fn decided(about: &Metadata) -> String {
 
 /// The label-free scores as text.
 pub(crate) fn quality(scores: &StateScores) -> String {
-    let when = match scores.epoch {
-        0 => "the start, which joint training did not improve".to_string(),
-        n => format!("after epoch {n} of joint training"),
+    let when = match (scores.epoch, scores.voted) {
+        (0, None) => "the start, which joint training did not improve".to_string(),
+        (n, None) => format!("after epoch {n} of joint training"),
+        (0, Some(_)) => "the restart nearest to the vote, which more training brought no nearer".to_string(),
+        (n, Some(voted)) => {
+            format!(
+                "after epoch {n} of training towards the vote, {} of the rows as voted",
+                words::percent(voted)
+            )
+        }
     };
     let live = match scores.live_clusters {
         n if n < scores.clusters => format!(

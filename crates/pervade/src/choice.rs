@@ -51,7 +51,7 @@ impl Fit {
             all.extend(record.remarks.iter().map(|remark| format!("consensus: {remark}")));
         }
         let Some(kept) = record.kept_state() else { return all };
-        if kept.epoch == 0 && !record.joint.is_empty() {
+        if kept.epoch == 0 && !record.joint.is_empty() && !self.is_consensus() {
             all.push(
                 "the model is the mixture start: no state of joint training had a better label-free score"
                     .to_string(),
