@@ -6,8 +6,8 @@ mod modularity;
 mod refine;
 
 pub use knn::{Graph, GraphOptions};
-pub(crate) use merge::group_until;
 pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group};
+pub(crate) use merge::{group_each_until, group_until};
 pub use modularity::{PartGraph, modularity};
 pub use refine::refine;
 pub(crate) use refine::refine_until;

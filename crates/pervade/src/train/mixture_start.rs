@@ -2,6 +2,7 @@
 
 use super::Control;
 use super::latents::latents_with_interrupt;
+use super::levels::{Candidate, best_mixture, compare};
 use super::observer::{Event, Observer, Stage, interrupt_check};
 use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
 use super::score::{build_graph, keep_best, score_states, start_modularity};
@@ -54,7 +55,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         tolerance: EM_TOLERANCE,
         ..EmOptions::default()
     };
-    let mut graphs = Vec::new();
+    let (mut graphs, mut all_levels) = (Vec::new(), Vec::new());
     let rng_ids = pack.state.rng_ids();
     for (slot, (rng_id, key)) in rng_ids.clone().zip(run.keys(Stream::Mixture, rng_ids)).enumerate() {
         let graph = build_graph(run, &latents[slot], rng_id, &mut check_interrupt)?;
@@ -62,7 +63,13 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         // the same latents. The most likely mixture need not have the best groups. (USPS, the worst of ten restarts: ACC
         // 87 by likelihood, 93 by modularity.) The first mixture decides, as the two cannot be compared.
         let mut by_modularity = settings.n_clusters != Some(settings.n_components);
+        // If the number of clusters is not given, all mixtures are compared once they are fitted.
+        let mut candidates = Vec::new();
         let mut score = |fit: &EmFit| {
+            if settings.n_clusters.is_none() {
+                candidates.push(Candidate::new(fit, &graph, &latents[slot], &stop)?);
+                return Ok(fit.log_likelihood);
+            }
             let modularity = match by_modularity {
                 true => start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)?,
                 false => None,
@@ -71,7 +78,9 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
             Ok(if by_modularity { modularity.unwrap_or(f64::MIN) } else { fit.log_likelihood })
         };
         let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
-        let mixture = fit.mixture;
+        let levels = compare(&candidates)?;
+        let mixture = best_mixture(candidates, &levels).unwrap_or(fit).mixture;
+        all_levels.push(levels);
         graphs.push(graph);
         latents[slot] = Vec::new();
         let parameters = run.architecture.mixture;
@@ -89,6 +98,12 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     }
     drop(check_interrupt);
     pack.graphs = graphs;
+    for (record, levels) in pack.state.records.iter_mut().zip(all_levels) {
+        record.levels = levels;
+        if !record.levels.is_empty() {
+            observer.event(&Event::Levels(record.restart, &record.levels));
+        }
+    }
     let scored = score_states(run, pack, observer)?;
     keep_best(run, pack, scored, observer)
 }

@@ -6,6 +6,7 @@ pub mod checkpoint;
 mod checkpoint_checks;
 mod joint;
 mod latents;
+mod levels;
 mod memory;
 mod mixture_start;
 mod neighbours;

@@ -97,7 +97,7 @@ pub(super) fn start_modularity(
 ) -> Result<Option<f64>> {
     let components = mixture.assign(latents)?;
     let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
-    let Grouped { groups, start } = group_components(settings, &parts, None, stop)?;
+    let Grouped { groups, start } = group_components(settings, settings.n_clusters, &parts, None, stop)?;
     Ok((!start.by_ward).then(|| parts.graph.modularity(&groups)))
 }
 
@@ -123,7 +123,9 @@ pub(super) fn score_states<D: Device>(
     let scored = encoded.into_par_iter().enumerate().map(|(slot, encoded)| {
         let parts = Parts::count(&graphs[slot], &encoded.latents, j, &encoded.components, &means[slot])?;
         let start = state.start_groupings.get(slot);
-        let Grouped { groups, start } = group_components(settings, &parts, start, &stop)?;
+        let picked = state.records[slot].picked_level().map(|level| level.clusters);
+        let n_clusters = settings.n_clusters.or(picked);
+        let Grouped { groups, start } = group_components(settings, n_clusters, &parts, start, &stop)?;
         let clusters: Vec<u32> = encoded.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
@@ -165,9 +167,11 @@ fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Opti
     }
 }
 
-/// Groups the components of a state, which is the mixture start if `start` is `None`.
+/// Groups the components of a state, which is the mixture start if `start` is `None`; there, into as many clusters as
+/// modularity prefers if their number is `None`.
 fn group_components(
     settings: &CheckedSettings,
+    n_clusters: Option<usize>,
     parts: &Parts,
     start: Option<&StartGrouping>,
     stop: &AtomicBool,
@@ -182,7 +186,7 @@ fn group_components(
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
     }
-    let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
+    let target = n_clusters.map_or(Target::Auto, Target::Fixed);
     let grouping = refine_until(parts, group_until(parts, target, stop)?, stop)?;
     let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
     let start = StartGrouping {
