@@ -133,19 +133,19 @@ pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> R
 /// The groupings of [`group_until`] into 2, 3, ... and at most `max` groups, with no more merging than for three of them.
 pub(crate) fn group_each_until(parts: &Parts, max: usize, stop: &AtomicBool) -> Result<Vec<Grouping>> {
     let mut merged = Merging::new(parts);
-    let mut finer = Vec::new();
+    let mut groupings = Vec::new();
     let mut merging = true;
     while merging {
         check_stop(stop)?;
         if (2..=max).contains(&merged.alive.len()) {
-            finer.push(merged.clone());
+            groupings.push(merged.grouping(parts, 0));
         }
         merging = merged.merge_best(Score::Modularity { only_if_rising: true });
     }
     let natural_number = merged.alive.len();
     let is_far_below = |k: usize| natural_number as f64 > WARD_ABOVE_RATIO * k as f64;
     let (mut by_modularity, mut by_ward) = (merged.clone(), merged);
-    let mut groupings: Vec<Grouping> = finer.iter().map(|m| m.grouping(parts, natural_number)).collect();
+    groupings.iter_mut().for_each(|grouping| grouping.natural_number = natural_number);
     for k in (2..natural_number).rev() {
         check_stop(stop)?;
         by_ward.merge_best(Score::Ward);
