@@ -44,7 +44,7 @@ class VaDE(
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" finds it: as many as the neighbour graph of the latents has communities.
+        Number of clusters. "auto" finds it: see `levels_`.
     n_components : int, default=None
         Gaussians of the prior, grouped into the clusters; at least one per cluster. [15 per cluster, but no
         more than one per 20 rows]

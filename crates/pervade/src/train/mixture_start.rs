@@ -70,9 +70,10 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
                 candidates.push(Candidate::new(fit, &graph, &latents[slot], &stop)?);
                 return Ok(fit.log_likelihood);
             }
-            let modularity = match by_modularity {
-                true => start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)?,
-                false => None,
+            let modularity = if by_modularity {
+                start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)?
+            } else {
+                None
             };
             by_modularity &= fit.restart > 0 || modularity.is_some();
             Ok(if by_modularity { modularity.unwrap_or(f64::MIN) } else { fit.log_likelihood })
