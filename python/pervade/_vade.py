@@ -121,7 +121,7 @@ class VaDE(
     dropout : float, default=None
         Dropout rate of stacked pretraining. [0.2]
     mixture_starts : int, default=None
-        Starts of k-means and EM; the most likely result is kept. [3]
+        Starts of k-means and EM; the one with the best clusters by modularity is kept. [10]
     starts : int, default=None
         Trials of each of the `n_init` models; the one with the highest modularity after ten epochs of joint
         training continues. [1]
@@ -132,8 +132,9 @@ class VaDE(
     neighbour_weight : float, default=None
         Weight of the neighbour term in joint training, in nats: rows that are neighbours should belong to one
         cluster. [a quarter of the number of columns; 0 with `recipe="paper"`]
-    choose : {"modularity", "elbo"}, default=None
-        The label-free score that chooses between states and between `n_init` models. ["modularity"]
+    choose : {"consensus", "modularity", "elbo"}, default=None
+        How one model is made of `n_init`: trained towards the vote of three or more, or the best of them by a
+        label-free score. ["consensus"; "elbo" with `recipe="paper"`]
     keep : {"best", "last"}, default=None
         Which state of a run becomes the model. ["best"]
 
@@ -141,6 +142,9 @@ class VaDE(
     ----------
     labels_ : ndarray of shape (n_samples,)
         Cluster of each fitted row. Not set for a loaded model.
+    agreement_ : ndarray of shape (n_samples,) or None
+        The share of the `n_init` models that agree on the cluster of each row, if the model is their
+        consensus: low for rows between clusters. Not set for a loaded model.
     weights_ : ndarray of shape (n_components,)
         Weights of the prior's Gaussians.
     means_, covariances_ : ndarray of shape (n_components, latents)
@@ -158,7 +162,7 @@ class VaDE(
     n_clusters_ : int
         Number of clusters.
     modularity_ : float
-        Modularity of the clusters on the neighbour graph of the latents.
+        Modularity of the clusters on the neighbour graph of the latents; of a consensus, of the prepared rows.
     stability_ : float or None
         Mean agreement (ARI) of the `n_init` models, if there is more than one.
     levels_ : list of dict or None
@@ -314,7 +318,7 @@ class VaDE(
                 listener(json.loads(event))
 
         try:
-            model, labels, lower_bound, remarks, note = _core.fit(
+            model, labels, agreement, lower_bound, remarks, note = _core.fit(
                 rows,
                 as_settings(self.get_params(deep=False)),
                 self._compute_options(),
@@ -329,6 +333,7 @@ class VaDE(
             warnings.warn(note, stacklevel=3)
         self._take(model)
         self.labels_ = labels
+        self.agreement_ = agreement
         self.lower_bound_ = lower_bound
         for remark in remarks:
             warnings.warn(remark, FitWarning, stacklevel=3)
@@ -521,7 +526,7 @@ class VaDE(
         Returns
         -------
         vade : VaDE
-            Fitted; it has no `labels_` and no `lower_bound_`, since the file does not hold the rows.
+            Fitted; it has no `labels_`, `agreement_` and `lower_bound_`, since the file does not hold the rows.
 
         Warns
         -----

@@ -218,3 +218,12 @@ def test_digits():
 
     np.testing.assert_array_equal(digits.target, theirs().target)
     np.testing.assert_array_equal(digits.data, theirs().data)
+
+
+def test_a_consensus_tells_how_many_models_agree_on_each_row(small, rows):
+    vade = small(n_components=5, n_init=3).fit(rows)
+    assert vade.agreement_.shape == (200,) and set(np.round(vade.agreement_ * 3)) <= {1, 2, 3}
+    assert vade.history_["restart"] == 3 and vade.history_["reference"] in (0, 1, 2)
+    np.testing.assert_array_equal(vade.labels_, vade.predict(rows))
+    assert small(n_components=5).fit(rows).agreement_ is None
+    assert small(n_components=5, n_init=3, choose="modularity").fit(rows).agreement_ is None

@@ -45,6 +45,7 @@ impl Plan {
     fn restart(&self, restart: usize) -> String {
         match self.restarts {
             1 => String::new(),
+            n if restart == n => "consensus: ".to_string(),
             n => format!("restart {} of {n}: ", restart + 1),
         }
     }

@@ -8,7 +8,7 @@ use pervade::compute::Likelihood;
 use pervade::config::Clusters;
 use pervade::data::{Labels, PrepareKind};
 use pervade::metrics::Contingency;
-use pervade::model::Metadata;
+use pervade::model::{ConsensusSummary, Metadata};
 use pervade::record::{Level, RestartRecord, StateScores};
 use pervade::{Fit, Result};
 use serde::Serialize;
@@ -70,10 +70,14 @@ pub(crate) struct FitReport<'f> {
     pub(crate) seconds: Seconds,
     peak_memory_bytes: Option<u64>,
     scores: Option<&'f StateScores>,
+    /// Modularity on the neighbour graph of the prepared rows, of the model and of k-means.
+    prepared_modularity: Option<f64>,
+    kmeans_modularity: Option<f64>,
     stability: Option<f64>,
     /// The numbers of clusters that `--clusters auto` compared.
     #[serde(skip_serializing_if = "<[Level]>::is_empty")]
     levels: &'f [Level],
+    consensus: Option<&'f ConsensusSummary>,
     chosen: usize,
     restarts: Vec<RestartReport<'f>>,
     #[serde(flatten)]
@@ -88,6 +92,7 @@ struct RestartReport<'f> {
     last_epoch_elbo: Option<f64>,
     kept_epoch: Option<usize>,
     scores: Option<&'f StateScores>,
+    prepared_modularity: Option<f64>,
     #[serde(skip_serializing_if = "<[Level]>::is_empty")]
     levels: &'f [Level],
     remarks: &'f [String],
@@ -99,7 +104,7 @@ impl<'f> FitReport<'f> {
     /// Builds the report; labels, if any, score every restart.
     pub(crate) fn new(fit: &'f Fit, out: &Path, labels: Option<&Labels>, seconds: Seconds) -> Result<Self> {
         let score = |clusters: &[u32]| labels.map(|labels| LabelScores::new(clusters, labels)).transpose();
-        let mut restarts = Vec::new();
+        let (about, mut restarts) = (fit.model.metadata(), Vec::new());
         for (record, clusters) in fit.restarts.iter().zip(&fit.assignments) {
             restarts.push(RestartReport {
                 restart: record.restart,
@@ -107,12 +112,12 @@ impl<'f> FitReport<'f> {
                 last_epoch_elbo: record.elbo(),
                 kept_epoch: record.kept_state().map(|state| state.epoch),
                 scores: record.kept_state(),
+                prepared_modularity: about.restarts.get(restarts.len()).and_then(|r| r.prepared_modularity),
                 levels: &record.levels,
                 remarks: &record.remarks,
                 labelled: score(clusters)?,
             });
         }
-        let about = fit.model.metadata();
         Ok(Self {
             model: out.display().to_string(),
             rows: about.n_rows,
@@ -125,10 +130,13 @@ impl<'f> FitReport<'f> {
             seconds,
             peak_memory_bytes: peak_memory(),
             scores: about.record.kept_state(),
-            stability: fit.stability,
+            prepared_modularity: about.prepared_modularity,
+            kmeans_modularity: about.kmeans_modularity,
+            stability: fit.stability(),
+            consensus: about.consensus.as_ref(),
             levels: &about.record.levels,
             chosen: fit.chosen,
-            labelled: restarts[fit.chosen].labelled,
+            labelled: score(&fit.clusters)?,
             restarts,
         })
     }
@@ -148,6 +156,9 @@ pub(crate) struct RunRecord<'f> {
     pub(crate) likelihood: Likelihood,
     pub(crate) data_checksum: &'f str,
     pub(crate) history: &'f [RestartRecord],
+    /// Training towards the vote of the restarts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) consensus_history: Option<&'f RestartRecord>,
 }
 
 /// The command as typed, with paths cut down to file names.
@@ -216,20 +227,19 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     if let Some(scores) = &report.scores {
         text.push_str(&format!("\n{}", quality(scores)));
     }
+    if let Some(rows) = on_graph_of_rows(about) {
+        text.push_str(&format!("\n{rows}"));
+    }
     if let Some(start) = start(&about.record) {
         text.push_str(&format!("\n{start}"));
     }
-    if let (Some(stability), n) = (fit.stability, fit.restarts.len()) {
-        let kept = fit.chosen + 1;
-        text.push_str(&format!(
-            "\nRestarts: {n}, kept number {kept}; \
-             their mean agreement (ARI) is {stability:.3}; 1 is perfect."
-        ));
+    if let Some(restarts) = restarts(about) {
+        text.push_str(&format!("\n{restarts}"));
     }
     if let Some(scores) = &report.labelled {
         text.push_str(&format!("\nAgainst the labels (which training never saw): {}.", scores.words()));
     }
-    for remark in &about.record.remarks {
+    for remark in about.record.remarks.iter().cloned().chain(about.kmeans_remark()) {
         text.push_str(&format!("\nNote: {remark}."));
     }
     let memory = report
@@ -249,6 +259,27 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     });
     text.push_str(&format!("  pervade inspect {model}    its settings and history"));
     text
+}
+
+/// The clusters and those of k-means on a graph that belongs to neither.
+pub(crate) fn on_graph_of_rows(about: &Metadata) -> Option<String> {
+    let own = about.prepared_modularity?;
+    let kmeans =
+        about.kmeans_modularity.map_or(String::new(), |q| format!("; k-means on the rows has {q:.3}"));
+    Some(format!("On the neighbour graph of the rows themselves: modularity {own:.3}{kmeans}."))
+}
+
+/// What became of the restarts, if there were several.
+pub(crate) fn restarts(about: &Metadata) -> Option<String> {
+    let (stability, n) = (about.stability?, about.restarts.len());
+    let model = match &about.consensus {
+        Some(consensus) => format!(
+            "the model is their consensus: on average {} of them agree on the cluster of a row",
+            words::percent(consensus.agreement)
+        ),
+        None => format!("kept number {}", about.record.restart + 1),
+    };
+    Some(format!("Restarts: {n}; {model}. Their stability (mean ARI) is {stability:.3}; 1 is perfect."))
 }
 
 /// The clusters in one sentence.

@@ -121,9 +121,9 @@ pub(crate) struct SettingFlags {
     /// Adam's epsilon in joint training
     #[arg(long, value_name = "X", help_heading = FINE, value_parser = finite_single)]
     epsilon: Option<f32>,
-    /// The label-free score that chooses between restarts
-    #[arg(long, value_name = "SCORE", help_heading = FINE)]
-    #[arg(value_parser = one_of::<Choice>(&["modularity", "elbo"]))]
+    /// How one model is made of several restarts: a consensus of three or more, or the best by a label-free score
+    #[arg(long, value_name = "HOW", help_heading = FINE)]
+    #[arg(value_parser = one_of::<Choice>(&["consensus", "modularity", "elbo"]))]
     choose: Option<Choice>,
     /// Which state of a run becomes the model
     #[arg(long, value_name = "STATE", help_heading = FINE, value_parser = one_of::<Keep>(&["best", "last"]))]

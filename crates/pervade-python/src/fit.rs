@@ -11,9 +11,10 @@ use crate::errors::raised;
 use crate::model::{Model, for_each_part};
 use crate::table::HeldArray;
 
-/// The result of a fit: the model, the clusters of its rows, the mean of their scores, remarks about the fit, and a
-/// note about the device, if any.
-type Fitted<'py> = (Model, Bound<'py, PyArray1<i32>>, f64, Vec<String>, Option<String>);
+/// The result of a fit: the model, the clusters of its rows, the share of restarts that agree on each if the model is
+/// their consensus, the mean of the rows' scores, remarks about the fit, and a note about the device, if any.
+type Fitted<'py> =
+    (Model, Bound<'py, PyArray1<i32>>, Option<Bound<'py, PyArray1<f32>>>, f64, Vec<String>, Option<String>);
 
 /// Fits a model to a table.
 ///
@@ -48,7 +49,9 @@ pub(crate) fn fit<'py>(
             Ok((fit, sum / data.n_rows() as f64))
         })
     })?;
-    let labels = fit.assignments[fit.chosen].iter().map(|&cluster| cluster as i32).collect();
-    let remarks = fit.remarks();
-    Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), lower_bound, remarks, note))
+    let labels = fit.clusters.iter().map(|&cluster| cluster as i32).collect();
+    let (remarks, is_consensus) = (fit.remarks(), fit.is_consensus());
+    let vote = fit.vote.filter(|_| is_consensus);
+    let agreement = vote.map(|vote| PyArray1::from_vec(py, vote.agreement));
+    Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), agreement, lower_bound, remarks, note))
 }

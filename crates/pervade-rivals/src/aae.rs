@@ -5,14 +5,14 @@
 //! Each batch has three phases: encoder and decoder learn to reconstruct the rows; one discriminator per code learns to
 //! tell y from one-hot rows, and z from N(0, I), by logistic losses; the encoder learns to fool both.
 //! The cluster of a row is its largest logit.
-//! Departures: VaDE's networks instead of 3000-3000, no batch normalisation; Adam with separate moments for
-//! each phase instead of gradient descent with momentum; K is the number of clusters, where the paper
-//! takes 16 or 30 and maps several to one label.
-//! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10. On the 1,797 digits 0.80, 0.51 and 0.71 after 200
-//! epochs (three seeds, hidden layers of 100, 100 and 400); at an adversarial learning rate of 2e-4 0.48 after as many.
-//! repro/table2.md has more, docs/paper.md what was tried: on UCI HAR the clusters collapse.
+//! As in public ports of that experiment, every layer of the encoder is batch-normalised, also the last one: otherwise all
+//! rows of UCI HAR move together and share a cluster (docs/paper.md has the figures).
+//! Departures: VaDE's networks instead of 3000-3000, no dropout; Adam with separate moments for each phase instead of
+//! gradient descent with momentum; K is the number of clusters, where the paper takes 16 or 30 and maps several to one
+//! label.
+//! Expected on MNIST: Jiang et al. (2017) report 0.83 with K = 10; repro/table2.md has ours, docs/paper.md what was tried.
 
-use pervade::compute::{self, Codes, Device, Draw, Layout, Matrix, Params, RowSelection, Tick};
+use pervade::compute::{self, BatchNorm, Codes, Device, Draw, Layout, Matrix, Params, RowSelection, Tick};
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::nn::Tape;
@@ -23,6 +23,7 @@ use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{AdversarialCode, CodeDiscriminator};
 use crate::latents::{TrainedNetworks, begin, settings_of};
+use crate::normed_encoder::{NormedEncoder, NormedTape};
 use crate::rows::check_rows;
 
 /// AAE with its settings.
@@ -59,7 +60,12 @@ const EPSILON: f32 = 1e-8;
 /// Random draws per step: z, and the noise of both codes in both adversarial phases.
 const DRAWS: u64 = 5;
 
-impl<D: Device + Codes> Clusterer<D> for Aae {
+/// The operations that training needs.
+pub(crate) trait AaeDevice: Device + Codes + BatchNorm {}
+
+impl<D: Device + Codes + BatchNorm> AaeDevice for D {}
+
+impl<D: AaeDevice> Clusterer<D> for Aae {
     fn name(&self) -> &'static str {
         "aae"
     }
@@ -76,8 +82,14 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
         check_rows(data, k, 1)?;
         // There is no mixture, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).with(|s| s.latents = latents).check(data)?;
-        let run = begin(device, data, &settings)?;
+        let mut run = begin(device, data, &settings)?;
+        let encoder = NormedEncoder::new(&mut run.architecture).ok_or_else(|| {
+            Error::setting("network", settings.settings().network, "must be dense: AAE has no convolutions")
+        })?;
         let mut pack = Pack::new(&run, 0..1)?;
+        let mut values = pack.values_of(device, 0)?;
+        encoder.initialise(&mut values);
+        device.write(&mut pack.params.values, 0, &values)?;
         let stage = Stage::Joint;
         let (epochs, steps) = (settings.epochs(), data.n_rows() / settings.batch());
         let phase = "adversarial training";
@@ -85,7 +97,7 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
         let one_hot = one_hot(data.n_rows(), k)?;
         let unscaled = Preparation::fit(PrepareKind::None, &one_hot)?;
         let (mut training, mut discriminators) =
-            AaeTraining::new(self, &run, device.rows(one_hot.view(&unscaled))?)?;
+            AaeTraining::new(self, &run, encoder, device.rows(one_hot.view(&unscaled))?)?;
         for epoch in 1..=epochs {
             for step in 0..steps {
                 let epoch = epoch as u64 - 1;
@@ -104,6 +116,9 @@ impl<D: Device + Codes> Clusterer<D> for Aae {
             }
         }
         observer.event(&Event::StageEnded { restart: 0, stage });
+        let mut values = pack.values_of(device, 0)?;
+        training.encoder.fold(&mut values);
+        device.write(&mut pack.params.values, 0, &values)?;
         Ok(Box::new(TrainedAae { encoder: TrainedNetworks::new(&run, &pack)?, n_clusters: k }))
     }
 }
@@ -115,10 +130,13 @@ fn one_hot(n_rows: usize, k: usize) -> Result<Dataset<'static>> {
 }
 
 /// Buffers of training.
-struct AaeTraining<'r, D: Device + Codes> {
+struct AaeTraining<'r, D: AaeDevice> {
     /// The recorded phases; the first field, so that they are dropped before the buffers that they use.
     recordings: [D::Recording; 3],
     batch: D::Batch,
+    encoder: NormedEncoder,
+    encoder_tape: NormedTape<D::Buffer>,
+    /// Of the decoder.
     tape: Tape<D::Buffer>,
     /// y and z of the batch: [1, B, K + J].
     code: Matrix<D::Buffer>,
@@ -140,9 +158,14 @@ struct AaeTraining<'r, D: Device + Codes> {
     adversarial_learning_rate: f32,
 }
 
-impl<'r, D: Device + Codes> AaeTraining<'r, D> {
+impl<'r, D: AaeDevice> AaeTraining<'r, D> {
     /// Buffers, and the initial parameters of the discriminators.
-    fn new(aae: &Aae, run: &Run<'_, D>, one_hot: D::Rows<'r>) -> Result<(Self, Params<D::Buffer>)> {
+    fn new(
+        aae: &Aae,
+        run: &Run<'_, D>,
+        encoder: NormedEncoder,
+        one_hot: D::Rows<'r>,
+    ) -> Result<(Self, Params<D::Buffer>)> {
         let (device, b, k) = (run.device, run.settings.batch(), aae.n_clusters);
         let (all, style) = (run.architecture.n_latents(), aae.settings.latents);
         let mut layout = Layout::default();
@@ -160,6 +183,8 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
         let training = Self {
             recordings: Default::default(),
             batch: device.batch(&run.rows, 1, b)?,
+            encoder_tape: encoder.tape(device, b)?,
+            encoder,
             tape: Tape::new(device, &run.architecture, 1, b, 1)?,
             code: Matrix::zeros(device, 1, b, all)?,
             parts: [part(y, 0..k)?, part(z, k..all)?],
@@ -210,12 +235,12 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
         std::mem::swap(&mut params.second_moments, &mut self.second_moments);
     }
 
-    /// Encodes rows: y and z in `code`, the encoder's output in the tape's z.
+    /// Encodes rows: y and z in `code`.
     fn encode(&mut self, run: &Run<'_, D>, params: &Params<D::Buffer>) -> compute::Result<()> {
-        let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        tape.encode(device, architecture, params, &run.rows, &self.batch)?;
-        device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
-        device.copy_columns(&tape.z, 0..architecture.n_latents(), &mut self.code, [0, 0])?;
+        let (device, tape) = (run.device, &mut self.encoder_tape);
+        self.encoder.forward(device, params, &run.rows, &self.batch, tape)?;
+        // The encoder's other outputs, log variances, are not used: the code is deterministic.
+        device.copy_columns(tape.output(), 0..self.code.columns, &mut self.code, [0, 0])?;
         device.softmax(self.parts[0].columns.end, &mut self.code)
     }
 
@@ -227,11 +252,11 @@ impl<'r, D: Device + Codes> AaeTraining<'r, D> {
         tick: &Tick,
         group: usize,
     ) -> compute::Result<()> {
-        let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
-        device.softmax_backward(self.parts[0].columns.end, &self.code, &mut tape.dz)?;
-        device.clear(&mut tape.d_head.data)?;
-        let adam = tick.adam_step(architecture.network_range(), group, EPSILON);
-        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(&adam))
+        let (device, d_code, tape) = (run.device, &mut self.tape.dz, &mut self.encoder_tape);
+        device.softmax_backward(self.parts[0].columns.end, &self.code, d_code)?;
+        device.copy_columns(d_code, 0..d_code.columns, tape.output_gradient(), [0, 0])?;
+        let adam = tick.adam_step(0..params.stride, group, EPSILON);
+        self.encoder.backward(device, params, &run.rows, &self.batch, tape, Some(&adam))
     }
 
     fn reconstruction_step(
@@ -302,7 +327,7 @@ struct TrainedAae {
     n_clusters: usize,
 }
 
-impl<D: Device + Codes> Clustering<D> for TrainedAae {
+impl<D: AaeDevice> Clustering<D> for TrainedAae {
     fn n_clusters(&self) -> usize {
         self.n_clusters
     }

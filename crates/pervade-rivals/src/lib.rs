@@ -30,6 +30,7 @@ mod kmeans;
 mod latents;
 mod ldmgi;
 mod nearest;
+mod normed_encoder;
 mod rows;
 mod sb_vae;
 mod small;

@@ -4,8 +4,9 @@
 //! N(0, I): the ELBO's terms, its gradients and the training loop are the library's. The representation of a row
 //! is the mean of q(z|x); new rows are decoded from z ~ N(0, I).
 //! Departures: VaDE's networks, learning rates and pretraining, so that only the prior differs; a hundred epochs; a
-//! Gaussian decoder has a variance of one half, which is the authors' sum of squared errors. Without pretraining, a
-//! mixture on the latents of MNIST is worse: 0.51 after 150 epochs, where pretraining gave 0.66 after 60 (one seed each).
+//! Gaussian decoder has a variance of one half, which is the authors' sum of squared errors; docs/paper.md has what an
+//! estimated one changes. Without pretraining, a mixture on the latents of MNIST is worse: 0.51 after 150 epochs, where
+//! pretraining gave 0.66 after 60 (one seed each).
 //! Expected on MNIST: test errors of k-nearest neighbours with 50 latents of 28.4, 21.0 and 15.3 % (k = 3, 5, 10) in
 //! Nalisnick and Smyth (2017), with one hidden layer. Tried: 5,000 rows and 2,000 test rows, ten latents, a hidden layer
 //! of 200, 30 epochs at 1e-3: 11.9, 11.4 and 11.0 %, where the pixels give 9.5, 10.0 and 11.3 %.

@@ -81,6 +81,29 @@ fn planted_clusters_are_found_in_known_and_new_rows() {
     }
 }
 
+/// A weight that moves one of these rows moves all of them; without batch normalisation all stay in one cluster.
+#[test]
+fn aae_separates_rows_that_have_most_in_common() {
+    let (planted, _) = planted(400);
+    let mut row = [0.0; COLUMNS];
+    let values = (0..400).flat_map(|i| {
+        planted.row_into(i, &mut row);
+        row.map(|x| x / 6.0).into_iter().chain([3.0; 3 * COLUMNS]).collect::<Vec<f32>>()
+    });
+    let data = Dataset::from_rows(400, 4 * COLUMNS, values.collect()).unwrap();
+    let networks = Aae::default().settings.with(|s| {
+        s.hidden = vec![32, 32];
+        s.epochs = Some(30);
+    });
+    let aae = Aae { n_clusters: 4, settings: networks, discriminator: vec![100, 100], ..Aae::default() };
+    for seed in 0..3 {
+        let clustering = aae.cluster(&data, &Cpu::new(), seed, &mut Silent).unwrap();
+        let clusters = clustering.assign(&Cpu::new(), &data).unwrap();
+        let largest = (0..4).map(|m| clusters.iter().filter(|&&c| c == m).count()).max();
+        assert!(largest < Some(360), "seed {seed}: {largest:?} of 400 rows in one cluster");
+    }
+}
+
 #[test]
 fn results_depend_on_the_seed_and_not_on_threads() {
     let (data, _) = planted(300);

@@ -84,10 +84,14 @@ pub enum PretrainKind {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Choice {
-    /// Modularity of the partition on the neighbour graph.
+    /// Modularity on a neighbour graph: of the prepared rows between restarts, of the latents at the mixture start
+    /// between states of one restart.
     Modularity,
     /// The ELBO, as in the paper.
     Elbo,
+    /// From three restarts on, none of them is chosen: one model is trained towards the vote of all. Otherwise as
+    /// `Modularity`.
+    Consensus,
 }
 
 /// Which state of a restart becomes the model.
@@ -104,7 +108,10 @@ pub enum Keep {
 names!(Recipe, "recipe": "robust" => Recipe::Robust, "paper" => Recipe::Paper);
 names!(NetworkKind, "network": "dense" => NetworkKind::Dense, "conv" => NetworkKind::Conv);
 names!(PretrainKind, "pretrain": "end-to-end" => PretrainKind::EndToEnd, "stacked" => PretrainKind::Stacked);
-names!(Choice, "choose": "modularity" => Choice::Modularity, "elbo" => Choice::Elbo);
+names!(
+    Choice, "choose":
+    "consensus" => Choice::Consensus, "modularity" => Choice::Modularity, "elbo" => Choice::Elbo
+);
 names!(Keep, "keep": "best" => Keep::Best, "last" => Keep::Last);
 
 impl From<usize> for Clusters {
@@ -191,7 +198,7 @@ pub struct Settings {
     /// Number of steps at the end of pretraining over which the learning rate decreases linearly to zero.
     pub cool_down: usize,
     /// How often k-means and EM are started. The mixture whose clusters have the highest modularity is kept; the most
-    /// likely one if components are not grouped, or are merged by Ward's criterion.
+    /// likely one if each component is a cluster.
     pub mixture_starts: usize,
     /// Neighbours of each row in the neighbour graph.
     pub neighbours: usize,
@@ -216,12 +223,12 @@ pub struct Settings {
     pub learning_rate_floor: f32,
     /// Adam's epsilon in joint training.
     pub epsilon: f32,
-    /// Number of models that are trained from different random numbers; `choose` decides which is kept.
+    /// Number of models that are trained from different random numbers; `choose` says what becomes of them.
     pub restarts: usize,
     /// Trials of each restart; the one with the highest modularity after ten epochs of joint training continues.
     #[serde(default = "one")]
     pub starts: usize,
-    /// The score by which restarts and states are compared.
+    /// How one model is made of several restarts, and by which score states are compared.
     pub choose: Choice,
     /// Which state of a restart is kept.
     pub keep: Keep,
@@ -282,7 +289,7 @@ impl Settings {
             epsilon: 1e-4,
             restarts: 1,
             starts: 1,
-            choose: Choice::Modularity,
+            choose: Choice::Consensus,
             keep: Keep::Best,
             seed: 0,
         };

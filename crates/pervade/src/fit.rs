@@ -2,63 +2,17 @@
 
 use std::ops::Range;
 
+use crate::choice::{Compared, Fit, judge, model_of};
 use crate::compute::Device;
-use crate::config::{CheckedSettings, Choice};
+use crate::config::CheckedSettings;
 use crate::data::Dataset;
-use crate::metrics;
-use crate::model::{RestartSummary, Vade};
 use crate::record::Finished;
-use crate::record::RestartRecord;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, current_trial, interrupt_check,
-    pretrain, require_memory, run_trial, save_or_report, start_mixture, train,
+    EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, current_trial, pretrain,
+    require_memory, run_trial, save_or_report, start_mixture, train, train_towards_vote,
 };
 use crate::{Error, Hint, Result};
-
-/// The result of a fit.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Fit {
-    /// The model of the chosen restart.
-    pub model: Vade,
-    /// The history of every restart.
-    pub restarts: Vec<RestartRecord>,
-    /// Clusters of the rows, one list per restart.
-    pub assignments: Vec<Vec<u32>>,
-    /// Index of the chosen restart.
-    pub chosen: usize,
-    /// Mean pairwise ARI of the restarts' clusters, if there is more than one.
-    pub stability: Option<f64>,
-}
-
-impl Fit {
-    /// Remarks for the user: those of every restart, and about anything unusual in the model.
-    pub fn remarks(&self) -> Vec<String> {
-        let several = self.restarts.len() > 1;
-        let remarks = |record: &RestartRecord| -> Vec<String> {
-            let name = if several { format!("restart {}: ", record.restart) } else { String::new() };
-            record.remarks.iter().map(|remark| format!("{name}{remark}")).collect()
-        };
-        let mut all: Vec<String> = self.restarts.iter().flat_map(remarks).collect();
-        let record = &self.model.metadata().record;
-        let Some(kept) = record.kept_state() else { return all };
-        if kept.epoch == 0 && !record.joint.is_empty() {
-            all.push(
-                "the model is the mixture start: no state of joint training had a better label-free score"
-                    .to_string(),
-            );
-        }
-        if kept.live_clusters < kept.clusters {
-            all.push(format!(
-                "only {} of the model's {} clusters hold half a percent of the rows or more: \
-                 ask for fewer clusters, or try more restarts",
-                kept.live_clusters, kept.clusters
-            ));
-        }
-        all
-    }
-}
 
 /// Fits VaDE to rows, without labels.
 pub fn fit<D: Device>(
@@ -100,11 +54,21 @@ fn fit_from<D: Device>(
     check_rows_differ(data)?;
     let run = Run::new(device, data, settings)?;
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
+    // Before anything is trained: rows that it cannot take are refused now.
+    let judge = judge(&run, observer)?;
     let (mut finished, mut resumed) = match checkpoints {
         Some(checkpoints) if checkpoints.resume && checkpoints.exists() => {
             checkpoints.load(&run, checksum, observer)?
         }
         _ => (Vec::new(), None),
+    };
+    let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints {
+        Some(checkpoints) => {
+            // The state in a checkpoint was always trained on the data of its checksum.
+            data.check_unchanged_since(checksum)?;
+            checkpoints.save(&run, checksum, pack, finished).map(|()| true)
+        }
+        None => Ok(false),
     };
     let n_restarts = settings.settings.restarts;
     while finished.len() < n_restarts {
@@ -114,20 +78,20 @@ fn fit_from<D: Device>(
             Some(pack) => pack,
             None => Pack::new(&run, first..first + n_parallel)?,
         };
-        let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints {
-            Some(checkpoints) => {
-                // The state in a checkpoint was always trained on the data of its checksum.
-                data.check_unchanged_since(checksum)?;
-                checkpoints.save(&run, checksum, pack, finished).map(|()| true)
-            }
-            None => Ok(false),
-        };
         let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
         train_pack(&run, &mut pack, observer, &mut save, &mut NoCallback)?;
         finished.extend(finish(pack));
         save_or_report(observer, || save_state(None, &finished))?;
     }
-    choose(&run, checksum.to_string(), finished, observer)
+    let compared = Compared::new(&run, &finished[..n_restarts], judge, observer)?;
+    if settings.is_consensus() && finished.len() == n_restarts {
+        let mut pack = compared.consensus_pack(&run, resumed.take(), &finished, observer)?;
+        let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
+        train_towards_vote(&run, &mut pack, observer, &mut save)?;
+        finished.extend(finish(pack));
+        save_or_report(observer, || save_state(None, &finished))?;
+    }
+    compared.finish(&run, checksum, finished, observer)
 }
 
 /// Trains the given restarts, in parallel if the device can, and passes their models to the callback. Restart r is the
@@ -152,9 +116,7 @@ pub fn fit_restarts<D: Device>(
         let trained = train_pack(&run, &mut pack, observer, &mut |_| Ok(false), callback);
         data.check_unchanged_since(&checksum)?;
         trained?;
-        let models = finish(pack).into_iter().map(|(done, values)| {
-            Vade::assemble(data, checksum.clone(), settings, &run.architecture, values, done)
-        });
+        let models = finish(pack).into_iter().map(|(done, values)| model_of(&run, &checksum, done, values));
         callback.on_models(models.collect())?;
         first += n_parallel;
     }
@@ -212,41 +174,4 @@ fn check_rows_differ(data: &Dataset) -> Result<()> {
     }
     let problem = format!("all {} rows are the same: there is nothing to cluster", data.n_rows());
     Err(Error::data(data.source(), problem).with_hint("check that the right array or columns were read"))
-}
-
-/// Chooses a restart by the label-free score in the settings.
-fn choose<D: Device>(
-    run: &Run<'_, D>,
-    checksum: String,
-    finished: Vec<(Finished, Vec<f32>)>,
-    observer: &mut dyn Observer,
-) -> Result<Fit> {
-    let score = |record: &RestartRecord| match run.settings.settings.choose {
-        Choice::Elbo => record.elbo().unwrap_or(f64::NEG_INFINITY),
-        Choice::Modularity => record.kept_state().map_or(f64::NEG_INFINITY, |state| state.modularity),
-    };
-    let restarts: Vec<RestartRecord> = finished.iter().map(|(finished, _)| finished.record.clone()).collect();
-    let chosen = (1..restarts.len())
-        .fold(0, |best, i| if score(&restarts[i]) > score(&restarts[best]) { i } else { best });
-    let mut assignments = Vec::new();
-    let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
-    let mut model = None;
-    for (i, (done, values)) in finished.into_iter().enumerate() {
-        let checksum = checksum.clone();
-        let vade = Vade::assemble(run.data, checksum, run.settings, &run.architecture, values, done);
-        assignments.push(vade.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?.clusters);
-        if i == chosen {
-            model = Some(vade);
-        }
-    }
-    let mut model = model.expect("at least one restart");
-    let stability = metrics::stability(&assignments)?;
-    let summary = |record: &RestartRecord| RestartSummary {
-        restart: record.restart,
-        elbo: record.elbo(),
-        scores: record.kept_state().cloned(),
-    };
-    let occupancy = metrics::occupancy(&assignments[chosen], model.n_clusters())?;
-    model.finish(occupancy, restarts.iter().map(summary).collect(), stability);
-    Ok(Fit { model, restarts, assignments, chosen, stability })
 }

@@ -45,6 +45,7 @@
 //! [`train`] the events and checkpoints of a fit, [`record`] its history, [`mixture`] and [`graph`] the mixture and the
 //! neighbour graph on their own. [`internals`] has the building blocks for other methods.
 
+mod choice;
 mod clusterer;
 pub mod config;
 pub mod data;
@@ -81,6 +82,7 @@ pub use pervade_compute::on_device;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use choice::Fit;
 pub use clusterer::{Clusterer, Clustering};
 #[doc(inline)]
 pub use compute::{Cpu, Cuda};
@@ -89,7 +91,7 @@ pub use config::{Clusters, Recipe, Settings};
 #[doc(inline)]
 pub use data::Dataset;
 pub use error::{Error, Hint, Result, Term};
-pub use fit::{Fit, fit, fit_restarts};
+pub use fit::{fit, fit_restarts};
 #[doc(inline)]
 pub use model::Vade;
 #[doc(inline)]

@@ -83,6 +83,9 @@ pub struct RestartRecord {
     /// The numbers of clusters that `clusters = auto` compared, in increasing order; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Level>,
+    /// The restart that was trained further, if this is the consensus of all restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<usize>,
     /// Every epoch of pretraining.
     pub pretrain: Vec<PretrainEpoch>,
     /// Every epoch of joint training.

@@ -38,7 +38,8 @@ fn plain(settings: &Settings) -> Vec<u8> {
 
 #[test]
 fn threads_and_instruction_sets_do_not_change_the_result() {
-    for settings in [settings(Recipe::Robust), settings(Recipe::Paper)] {
+    let consensus = settings(Recipe::Robust).with(|s| s.restarts = 3);
+    for settings in [settings(Recipe::Robust), settings(Recipe::Paper), consensus] {
         let expected = plain(&settings);
         for isa in Isa::available() {
             for threads in [1, 2] {
@@ -141,6 +142,21 @@ fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
         s.components = Some(6);
     });
     interrupt_everywhere(&settings, false);
+}
+
+/// Three restarts vote; the run is also interrupted while their consensus is trained.
+#[test]
+fn resumed_equals_uninterrupted_with_a_consensus() {
+    let settings = settings(Recipe::Robust).with(|s| {
+        s.restarts = 3;
+        s.pretrain_epochs = Some(2);
+        s.pretrain_batch = 150;
+        s.batch = 150;
+        s.epochs = Some(2);
+        s.components = Some(6);
+        s.graph_rows = 200;
+    });
+    interrupt_everywhere(&settings, true);
 }
 
 #[test]

@@ -126,7 +126,8 @@ fn assignments_have_one_line_per_row() {
         a.write_to(&mut out, OutputFormat::Csv).unwrap();
         String::from_utf8(out).unwrap()
     };
-    let plain = OutputAssignments { clusters: &clusters, probability: None, probabilities: None };
+    let plain =
+        OutputAssignments { clusters: &clusters, probability: None, agreement: None, probabilities: None };
     assert_eq!(text(plain), "cluster\n2\n0\n");
     let full = OutputAssignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
     assert_eq!(
@@ -174,7 +175,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
 #[test]
 fn a_bad_output_path_is_refused_before_any_work() {
     let error = OutputFormat::of(Path::new("latents.xlsx")).unwrap_err().to_string();
-    assert_eq!(error, "`out` is latents.xlsx, must end in .csv, .npy or .parquet");
+    assert_eq!(error, "`output file` is latents.xlsx, must end in .csv, .npy or .parquet");
     let nowhere = Path::new("no/such/folder/out.csv");
     let error = pervade::files::check_writable(nowhere).unwrap_err().to_string();
     assert!(error.starts_with("cannot write `no/such/folder/out.csv`"), "{error}");

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
     let written = OutputAssignments {
         clusters: &found.clusters,
         probability: args.probabilities.then_some(probability.as_slice()),
+        agreement: None,
         probabilities: args.probabilities.then_some(all),
     };
     outputs::assignments(written, args.to.out.as_deref(), console)?;

@@ -62,8 +62,8 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     let table = Table::new(data, None);
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
-    let clusters = &fit.assignments[fit.chosen];
-    OutputAssignments { clusters, probability: None, probabilities: None }
+    let clusters = &fit.clusters;
+    OutputAssignments { clusters, probability: None, agreement: None, probabilities: None }
         .write(&args.out.join("assignments.csv"))?;
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
             "rows": table.data.n_rows(),
             "clusters": fit.model.n_clusters(),
             "occupancy": fit.model.metadata().occupancy,
-            "stability": fit.stability,
+            "stability": fit.stability(),
             "accuracy": scores.accuracy,
             "nmi": scores.nmi,
             "ari": scores.ari,
@@ -110,7 +110,7 @@ pub fn digits() -> Result<(Dataset<'static>, Labels)> {
 
 /// One line per cluster: real rows on the left, generated ones on the right.
 fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, path: &Path) -> Result<()> {
-    let (clusters, d) = (&fit.assignments[fit.chosen], data.n_columns());
+    let (clusters, d) = (&fit.clusters, data.n_columns());
     let mut lines = Vec::new();
     for cluster in 0..fit.model.n_clusters() {
         let mut real = Vec::new();
@@ -134,7 +134,7 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
     const SIDE: usize = 640;
     const MARGIN: f64 = 24.0;
     let points = principal_plane(&fit.model.embed(device, data)?, fit.model.n_latents());
-    let clusters = &fit.assignments[fit.chosen];
+    let clusters = &fit.clusters;
     // A few rows lie far out; they are drawn at the edge, so that the rest has room.
     let mut reaches: Vec<f64> = points.iter().map(|point| point[0].abs().max(point[1].abs())).collect();
     reaches.sort_by(f64::total_cmp);
@@ -158,7 +158,7 @@ fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -
 /// An explanation for first-time users.
 fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: Duration) -> Result<String> {
     let about = fit.model.metadata();
-    let table = Contingency::new(&fit.assignments[fit.chosen], labels.ids())?;
+    let table = Contingency::new(&fit.clusters, labels.ids())?;
     let width = table.second_values.len();
     let mut text = String::from("\nThe clusters it found, and the digit that each one turned out to be:\n\n");
     for (line, matched) in table.matching().into_iter().enumerate() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pervade::compute::{AnyDevice, Device};
-use pervade::data::{Dataset, Table};
+use pervade::data::{Dataset, OutputAssignments, OutputFormat, Table};
 use pervade::train::checkpoint::Checkpoints;
 use pervade::{Error, Fit, Result, on_device};
 
@@ -48,6 +48,9 @@ pub(crate) struct FitArgs {
     /// Write the full record of the run to this file: settings, timings, scores, every epoch
     #[arg(long, value_name = "FILE.json")]
     record: Option<PathBuf>,
+    /// Write the cluster of every row to this file (.csv, .npy, .parquet), and the share of restarts that agree on it
+    #[arg(long, value_name = "FILE")]
+    assignments: Option<PathBuf>,
     /// Settings from a file; flags override it
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
     let checkpoints = args.checkpoints(&out)?;
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
-    let _claim = args.files(&out, checkpoints.as_ref(), common).claim(console)?;
+    let _claim = args.files(&out, checkpoints.as_ref(), common)?.claim(console)?;
     let device = common.open_device(console)?;
     let table = args.read.read(&args.data, console)?;
     let read = started.elapsed();
@@ -83,6 +86,9 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
+    if let Some(path) = &args.assignments {
+        assignments(&fit).write(path)?;
+    }
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
     }
@@ -158,16 +164,23 @@ fn data_summary(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -
 
 impl FitArgs {
     /// All files of the command.
-    fn files(&self, out: &Path, checkpoints: Option<&Checkpoints>, common: &Common) -> Files {
+    fn files(&self, out: &Path, checkpoints: Option<&Checkpoints>, common: &Common) -> Result<Files> {
+        let table = self.assignments.as_deref().map(OutputFormat::of).transpose()?;
         let checkpoint = checkpoints.map(Checkpoints::path);
-        Files::new(common.force)
+        let files = Files::new(common.force)
             .input("DATA", &self.data)
             .maybe_input("--labels", self.read.label_file().as_deref())
             .maybe_input("--config", self.config.as_deref())
             .output("--out", out, Kind::Model)
             .maybe_output("--record", self.record.as_deref(), Kind::Json)
             .maybe_output("--log", self.log.as_deref(), Kind::Json)
-            .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint)
+            .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint);
+        Ok(match table {
+            Some(format) => {
+                files.maybe_output("--assignments", self.assignments.as_deref(), Kind::Table(format))
+            }
+            None => files,
+        })
     }
 
     /// The requested folder, or one next to the model if that is a regular file.
@@ -224,8 +237,20 @@ fn write_record(
         likelihood: about.likelihood,
         data_checksum: &about.data_checksum,
         history: &fit.restarts,
+        consensus_history: fit.is_consensus().then_some(&about.record),
     };
     outputs::json(&record, path)
+}
+
+/// The clusters of the rows and, of a consensus, the share of restarts that agree on each.
+fn assignments(fit: &Fit) -> OutputAssignments<'_> {
+    let vote = fit.vote.as_ref().filter(|_| fit.is_consensus());
+    OutputAssignments {
+        clusters: &fit.clusters,
+        probability: None,
+        agreement: vote.map(|vote| vote.agreement.as_slice()),
+        probabilities: None,
+    }
 }
 
 /// A fit without files, for `demo` and `doctor`.

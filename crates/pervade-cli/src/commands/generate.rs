@@ -111,8 +111,12 @@ fn write<D: Device>(
     match &args.out {
         Some(out) if OutputFormat::of(out)? == OutputFormat::Npy => rows.write(out)?,
         out => {
-            let both =
-                OutputAssignments { clusters: &made.clusters, probability: None, probabilities: Some(rows) };
+            let both = OutputAssignments {
+                clusters: &made.clusters,
+                probability: None,
+                agreement: None,
+                probabilities: Some(rows),
+            };
             outputs::assignments(both, out.as_deref(), console)?;
         }
     }

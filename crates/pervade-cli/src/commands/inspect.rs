@@ -8,7 +8,9 @@ use pervade::model::Metadata;
 use pervade::record::RestartRecord;
 
 use crate::console::Console;
-use crate::report::{decided, found, levels_table, occupancy_bars, quality, start};
+use crate::report::{
+    decided, found, levels_table, occupancy_bars, on_graph_of_rows, quality, restarts, start,
+};
 use crate::settings::short;
 use crate::{Outcome, words};
 
@@ -50,17 +52,17 @@ fn page(about: &Metadata) -> String {
     if let Some(scores) = about.record.kept_state() {
         text.push_str(&format!("{}\n", quality(scores)));
     }
+    if let Some(rows) = on_graph_of_rows(about) {
+        text.push_str(&format!("{rows}\n"));
+    }
     if let Some(start) = start(&about.record) {
         text.push_str(&format!("{start}\n"));
     }
     for remark in &about.record.remarks {
         text.push_str(&format!("Note: {remark}.\n"));
     }
-    if let Some(stability) = about.stability {
-        let (n, kept) = (about.restarts.len(), about.record.restart + 1);
-        text.push_str(&format!(
-            "Restarts: {n}, this is number {kept}; mean agreement (ARI) {stability:.3}.\n"
-        ));
+    if let Some(restarts) = restarts(about) {
+        text.push_str(&format!("{restarts}\n"));
     }
     text.push_str(&format!("\nSettings:\n{}", settings(about)));
     text

@@ -1,6 +1,6 @@
 //! Batch normalisation (Ioffe and Szegedy, 2015).
 
-use crate::{AdamStep, Layout, Matrix, Memory, Params, Result, Slot};
+use crate::{AdamStep, Affine, Layout, Matrix, Memory, Params, Result, Slot};
 
 /// The parameters of a batch normalisation of C columns: gain, shift, running mean and running variance, each
 /// [1, C].
@@ -39,6 +39,20 @@ impl NormSlots {
     /// Rows of the matrix of statistics for `groups` groups.
     pub fn statistics_rows(groups: usize) -> usize {
         NORM_ROWS * groups
+    }
+
+    /// Changes weight and bias of the layer before the normalisation so that the layer alone gives what both give in
+    /// inference. `values` are the parameters of one model.
+    pub fn fold_into(&self, layer: Affine, values: &mut [f32]) {
+        assert_eq!(layer.weight.columns, self.n_columns(), "columns");
+        for c in 0..self.n_columns() {
+            let [gain, shift, mean, variance] =
+                [self.gain, self.shift, self.mean, self.variance].map(|slot| values[slot.offset + c]);
+            let scale = gain / (variance + NORM_EPSILON).sqrt();
+            layer.weight.range().skip(c).step_by(self.n_columns()).for_each(|i| values[i] *= scale);
+            let bias = &mut values[layer.bias.offset + c];
+            *bias = (*bias - mean) * scale + shift;
+        }
     }
 
     /// The number of groups and the rows per group, from the shapes of `x` and its statistics.

@@ -1,6 +1,6 @@
 //! Checks of the settings, alone and against the data, and the choice of values that they leave open.
 
-use super::{Clusters, LikelihoodKind, NetworkKind, PRETRAIN_STEPS, PretrainKind, Settings};
+use super::{Choice, Clusters, LikelihoodKind, NetworkKind, PRETRAIN_STEPS, PretrainKind, Settings};
 use crate::compute::Likelihood;
 use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, require_columns};
 use crate::nn::{Architecture, Sizes};
@@ -74,6 +74,16 @@ impl CheckedSettings {
     /// Weight of the neighbour term, in nats.
     pub fn neighbour_weight(&self) -> f32 {
         self.neighbour_weight
+    }
+
+    /// Weight of the vote's term when restarts are made one model: that of the neighbour term, unless it is left out.
+    pub(crate) fn vote_weight(&self, n_columns: usize) -> f32 {
+        if self.neighbour_weight > 0.0 { self.neighbour_weight } else { n_columns as f32 / COLUMNS_PER_NAT }
+    }
+
+    /// Whether the restarts become one model by their vote.
+    pub fn is_consensus(&self) -> bool {
+        self.settings.choose == Choice::Consensus && self.settings.restarts >= MIN_VOTERS
     }
 
     /// Rows per step of joint training.
@@ -272,6 +282,8 @@ const AUTO_COMPONENTS: usize = 150;
 const MIN_ROWS_PER_COMPONENT: usize = 20;
 /// The neighbour term has one nat for so many columns: it must keep up with the reconstruction, which grows with them.
 const COLUMNS_PER_NAT: f32 = 4.0;
+/// The fewest restarts that can vote.
+const MIN_VOTERS: usize = 3;
 /// Steps of joint training that a small data set gets, within the limits below: USPS gains one percent from its second
 /// 40 epochs and nothing after 80.
 const JOINT_STEPS: usize = 3_000;

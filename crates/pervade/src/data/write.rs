@@ -29,11 +29,11 @@ impl OutputFormat {
             "parquet" if cfg!(feature = "parquet") => Ok(OutputFormat::Parquet),
             "parquet" => {
                 let must = "but this build of pervade cannot write Parquet files";
-                Err(Error::setting("out", path.display(), must).with_hint(
+                Err(Error::setting("output file", path.display(), must).with_hint(
                     "build it with the feature `parquet`, which is on by default, or write a .csv or .npy file",
                 ))
             }
-            _ => Err(Error::setting("out", path.display(), "must end in .csv, .npy or .parquet")),
+            _ => Err(Error::setting("output file", path.display(), "must end in .csv, .npy or .parquet")),
         }
     }
 }
@@ -56,6 +56,8 @@ pub struct OutputAssignments<'a> {
     pub clusters: &'a [u32],
     /// The probability of that cluster, one per row.
     pub probability: Option<&'a [f32]>,
+    /// The share of restarts that agree on it, one per row.
+    pub agreement: Option<&'a [f32]>,
     /// The probability of every cluster, `[N, K]` row by row.
     pub probabilities: Option<OutputRows<'a>>,
 }
@@ -69,7 +71,7 @@ impl OutputRows<'_> {
 
     /// Writes the table to a stream.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
-        Columns { clusters: None, probability: None, rows: Some(*self) }.write_to(out, format)
+        Columns { clusters: None, singles: Vec::new(), rows: Some(*self) }.write_to(out, format)
     }
 
     fn n_rows(&self) -> usize {
@@ -86,18 +88,20 @@ impl OutputAssignments<'_> {
 
     /// Writes the assignments to a stream.
     ///
-    /// CSV and Parquet have the columns `cluster`, `probability` and one for each cluster; `.npy` is one axis of u32,
-    /// or with probabilities a structured array with those fields.
+    /// CSV and Parquet have the columns `cluster`, `probability`, `agreement` and one for each cluster; `.npy` is one axis
+    /// of u32, or a structured array with those fields if there are others than `cluster`.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
-        Columns { clusters: Some(self.clusters), probability: self.probability, rows: self.probabilities }
-            .write_to(out, format)
+        let singles = [("probability", self.probability), ("agreement", self.agreement)];
+        let singles = singles.into_iter().filter_map(|(name, values)| Some((name, values?))).collect();
+        Columns { clusters: Some(self.clusters), singles, rows: self.probabilities }.write_to(out, format)
     }
 }
 
-/// The common form of both kinds of result: up to two single columns, then a block of columns.
+/// The common form of both kinds of result: a few single columns, then a block of columns.
 pub(super) struct Columns<'a> {
     pub(super) clusters: Option<&'a [u32]>,
-    pub(super) probability: Option<&'a [f32]>,
+    /// Names and values.
+    pub(super) singles: Vec<(&'static str, &'a [f32])>,
     pub(super) rows: Option<OutputRows<'a>>,
 }
 
@@ -105,7 +109,7 @@ impl Columns<'_> {
     fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
         let n = self.n_rows();
         let fits = self.clusters.is_none_or(|c| c.len() == n)
-            && self.probability.is_none_or(|p| p.len() == n)
+            && self.singles.iter().all(|(_, values)| values.len() == n)
             && self.rows.is_none_or(|r| r.values.len() == n * r.n_columns);
         if !fits {
             return Err(io::Error::other("the columns of the result have different lengths"));
@@ -129,7 +133,7 @@ impl Columns<'_> {
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         names.extend(self.clusters.map(|_| "cluster".to_string()));
-        names.extend(self.probability.map(|_| "probability".to_string()));
+        names.extend(self.singles.iter().map(|(name, _)| (*name).to_string()));
         if let Some(rows) = &self.rows {
             let stem = if self.clusters.is_some() { "cluster" } else { "column" };
             match rows.names {
@@ -151,7 +155,7 @@ impl Columns<'_> {
                 comma = ",";
             }
             let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
-            for x in self.probability.map(|p| &p[i]).into_iter().chain(block) {
+            for x in self.singles.iter().map(|(_, values)| &values[i]).chain(block) {
                 // Debug formatting is the shortest text that parses to the same number, with an exponent if it is long.
                 write!(out, "{comma}{x:?}")?;
                 comma = ",";
@@ -163,11 +167,12 @@ impl Columns<'_> {
 
     fn write_npy(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
         let width = self.rows.map_or(0, |r| r.n_columns);
-        let (descr, shape) = match (self.clusters, self.probability, self.rows) {
-            (None, _, _) => ("'<f4'".to_string(), format!("({n}, {width})")),
-            (Some(_), None, None) => ("'<u4'".to_string(), format!("({n},)")),
-            (Some(_), probability, rows) => {
-                let one = probability.map_or("", |_| ", ('probability', '<f4')");
+        let (descr, shape) = match (self.clusters, self.rows) {
+            (None, _) => ("'<f4'".to_string(), format!("({n}, {width})")),
+            (Some(_), None) if self.singles.is_empty() => ("'<u4'".to_string(), format!("({n},)")),
+            (Some(_), rows) => {
+                let one = self.singles.iter().map(|(name, _)| format!(", ('{name}', '<f4')"));
+                let one = one.collect::<Vec<String>>().concat();
                 let all = rows.map_or(String::new(), |_| format!(", ('probabilities', '<f4', ({width},))"));
                 (format!("[('cluster', '<u4'){one}{all}]"), format!("({n},)"))
             }
@@ -185,7 +190,7 @@ impl Columns<'_> {
                 out.write_all(&clusters[i].to_le_bytes())?;
             }
             let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
-            for x in self.probability.map(|p| &p[i]).into_iter().chain(block) {
+            for x in self.singles.iter().map(|(_, values)| &values[i]).chain(block) {
                 out.write_all(&x.to_le_bytes())?;
             }
         }

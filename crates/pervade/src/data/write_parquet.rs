@@ -28,8 +28,8 @@ impl Columns<'_> {
             if let Some(clusters) = self.clusters {
                 columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
             }
-            if let Some(probability) = self.probability {
-                columns.push(Arc::new(Float32Array::from(probability[range.clone()].to_vec())));
+            for (_, values) in &self.singles {
+                columns.push(Arc::new(Float32Array::from(values[range.clone()].to_vec())));
             }
             if let Some(rows) = self.rows {
                 let column = |j: usize| range.clone().map(move |i| rows.values[i * rows.n_columns + j]);

@@ -13,4 +13,4 @@ pub(crate) use file::covers_clusters;
 #[doc(hidden)]
 pub use seal::reseal;
 pub use usage::{Assignments, Generated};
-pub use vade::{Metadata, RestartSummary, Vade};
+pub use vade::{ConsensusSummary, Metadata, RestartSummary, Vade};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::compute::Likelihood;
 use crate::config::{CheckedSettings, Settings};
 use crate::data::{Dataset, ImageShape, Preparation};
+use crate::metrics::Vote;
 use crate::nn::Architecture;
 use crate::record::Finished;
 use crate::record::{RestartRecord, StateScores};
@@ -47,10 +48,35 @@ pub struct Metadata {
     pub restarts: Vec<RestartSummary>,
     /// Mean pairwise agreement (ARI) of the restarts' clusters, if there was more than one.
     pub stability: Option<f64>,
+    /// The vote of the restarts, if the model is their consensus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consensus: Option<ConsensusSummary>,
+    /// Modularity of the clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared_modularity: Option<f64>,
+    /// The same of the clusters that k-means finds among the prepared rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kmeans_modularity: Option<f64>,
     /// Checksum of the whole file that the model was read from; `None` for a model that was just fitted, and for files
     /// of early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
+}
+
+/// Differences in modularity below this are chance.
+const NOTABLE: f64 = 0.005;
+
+impl Metadata {
+    /// A remark if the clusters of k-means on the prepared rows have a notably higher modularity than the model's.
+    pub fn kmeans_remark(&self) -> Option<String> {
+        let (own, kmeans) = (self.prepared_modularity?, self.kmeans_modularity?);
+        (kmeans > own + NOTABLE).then(|| {
+            format!(
+                "on the neighbour graph of the rows, k-means has a higher modularity than this model ({kmeans:.3} \
+                 against {own:.3}): compare the two before you trust either"
+            )
+        })
+    }
 }
 
 /// Summary of a restart.
@@ -64,6 +90,39 @@ pub struct RestartSummary {
     pub elbo: Option<f64>,
     /// Scores of the state that it kept.
     pub scores: Option<StateScores>,
+    /// Modularity of its clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared_modularity: Option<f64>,
+}
+
+/// Summary of the vote of all restarts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ConsensusSummary {
+    /// The restart that agrees most with the others, whose model was trained towards the vote.
+    pub reference: usize,
+    /// Mean share of the restarts that agree on the cluster of a row.
+    pub agreement: f64,
+    /// The same of the rows voted into each cluster; zero for one without rows. `[K]`
+    pub cluster_agreement: Vec<f64>,
+}
+
+impl ConsensusSummary {
+    pub(crate) fn new(vote: &Vote, n_clusters: usize) -> Self {
+        let mut sums = vec![(0.0, 0u32); n_clusters];
+        for (&cluster, &share) in vote.clusters.iter().zip(&vote.agreement) {
+            let (sum, count) = &mut sums[cluster as usize];
+            *sum += f64::from(share);
+            *count += 1;
+        }
+        let total: f64 = sums.iter().map(|(sum, _)| sum).sum();
+        Self {
+            reference: vote.reference,
+            agreement: total / vote.clusters.len() as f64,
+            cluster_agreement: sums.iter().map(|(sum, count)| sum / f64::from((*count).max(1))).collect(),
+        }
+    }
 }
 
 /// A fitted VaDE model: networks, mixture prior with its clusters, and the record of the fit.
@@ -107,21 +166,17 @@ impl Vade {
             record,
             restarts: Vec::new(),
             stability: None,
+            consensus: None,
+            prepared_modularity: None,
+            kmeans_modularity: None,
             checksum: None,
         };
         Self { metadata, architecture: architecture.clone(), values, groups, remarks: Vec::new() }
     }
 
-    /// Adds the metadata that are known once all restarts are finished.
-    pub(crate) fn finish(
-        &mut self,
-        occupancy: Vec<u64>,
-        restarts: Vec<RestartSummary>,
-        stability: Option<f64>,
-    ) {
-        self.metadata.occupancy = occupancy;
-        self.metadata.restarts = restarts;
-        self.metadata.stability = stability;
+    /// For the metadata that are known once all restarts are finished.
+    pub(crate) fn metadata_mut(&mut self) -> &mut Metadata {
+        &mut self.metadata
     }
 
     /// Settings, data and history of the fit.

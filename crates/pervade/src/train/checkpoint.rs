@@ -178,7 +178,7 @@ pub(super) fn resume_from<D: Device>(
     let remark = header.checksum.is_none().then(|| seal::unverified(path, "content"));
     let stored = Stored { path, tensors: &tensors };
     let stride = run.architecture.layout.len();
-    if header.finished.len() > run.settings.settings.restarts {
+    if header.finished.len() > run.n_models() {
         return Err(stored.invalid("it has more restarts than the settings"));
     }
     let mut finished = Vec::new();
@@ -314,10 +314,12 @@ impl Stored<'_> {
         run.device.write(&mut params.second_moments, 0, &moments("second_moments")?)?;
         let best_values = (0..state.best.len()).map(|i| self.floats(&format!("{prefix}best.{i}"), stride));
         let best_values = best_values.collect::<Result<_>>()?;
-        let graphs = (0..state.start_groupings.len()).map(|i| self.graph(run, &format!("{prefix}graph.{i}")));
+        let is_consensus = state.is_consensus();
+        let graphs = (0..state.start_groupings.len())
+            .map(|i| self.graph(run, &format!("{prefix}graph.{i}"), is_consensus));
         let graphs = graphs.collect::<Result<_>>()?;
         let sums = self.sums(prefix, &state)?;
-        Ok(Pack { state, params, best_values, graphs, best_trial: None, sums })
+        Ok(Pack { state, params, best_values, graphs, vote: None, best_trial: None, sums })
     }
 
     /// The sums of an unfinished epoch.
@@ -335,17 +337,17 @@ impl Stored<'_> {
         Ok(sums)
     }
 
-    fn graph<D: Device>(&self, run: &Run<'_, D>, name: &str) -> Result<Graph> {
+    fn graph<D: Device>(&self, run: &Run<'_, D>, name: &str, is_consensus: bool) -> Result<Graph> {
         let rows = integer_values(self.path, self.tensors, &format!("{name}.rows"))?;
         let neighbours = integer_values(self.path, self.tensors, &format!("{name}.neighbours"))?;
         let n_neighbours = neighbours.len() / rows.len().max(1);
-        let others = if run.neighbours_of_others() {
+        let others = if run.neighbours_of_others() && !is_consensus {
             integer_values(self.path, self.tensors, &format!("{name}.others"))?
         } else {
             Vec::new()
         };
         let graph = Graph { rows, neighbours, n_neighbours, others };
-        check_graph(run, &graph).map_err(|problem| self.invalid(problem))?;
+        check_graph(run, &graph, is_consensus).map_err(|problem| self.invalid(problem))?;
         Ok(graph)
     }
 }

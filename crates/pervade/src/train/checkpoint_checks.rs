@@ -7,7 +7,7 @@ use super::pretrain::named_phases;
 use super::run::{Best, Run, StartGrouping, State};
 use super::trials::trial_epochs;
 use crate::compute::{Device, Likelihood};
-use crate::graph::Graph;
+use crate::graph::{Graph, PREPARED_NEIGHBOURS, n_prepared};
 use crate::model::covers_clusters;
 use crate::record::Finished;
 use crate::record::RestartRecord;
@@ -22,7 +22,8 @@ fn ensure(holds: bool, problem: &'static str) -> Checked {
 /// Checks a finished restart.
 pub(super) fn check_finished<D: Device>(run: &Run<'_, D>, restart: usize, finished: &Finished) -> Checked {
     let record = &finished.record;
-    let n_trials = run.settings.settings.starts;
+    check_reference(run, record)?;
+    let n_trials = if record.reference.is_some() { 0 } else { run.settings.settings.starts };
     ensure(record.restart == restart, "its restarts are not in order")?;
     check_trials(record, if n_trials > 1 { n_trials } else { 0 })?;
     check_pretrain(run, record, usize::MAX, 0)?;
@@ -37,8 +38,13 @@ pub(super) fn check_pack<D: Device>(run: &Run<'_, D>, n_finished: usize, state: 
     let settings = &run.settings.settings;
     let restarts = &state.restarts;
     let in_order =
-        restarts.start == n_finished && restarts.end > restarts.start && restarts.end <= settings.restarts;
+        restarts.start == n_finished && restarts.end > restarts.start && restarts.end <= run.n_models();
     ensure(in_order, "its restarts are not in order")?;
+    state.records.iter().try_for_each(|record| check_reference(run, record))?;
+    if state.is_consensus() {
+        ensure(state.stage == Stage::Joint && state.trial == 0 && restarts.len() == 1, EPOCHS)?;
+        return check_state(run, state, run.settings.epochs);
+    }
     let n_trials = if settings.starts > 1 { settings.starts } else { 0 };
     ensure(state.trial <= n_trials, "its trial is beyond those of the settings")?;
     // Once the best trial was chosen, only joint training is left.
@@ -50,6 +56,16 @@ pub(super) fn check_pack<D: Device>(run: &Run<'_, D>, n_finished: usize, state: 
         ensure(chosen || record.start == state.trial, "its trials do not agree")?;
     }
     check_state(run, state, last_epoch)
+}
+
+/// Checks that the model after all restarts, and no other, continues one of them.
+fn check_reference<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Checked {
+    let n_restarts = run.settings.settings.restarts;
+    let holds = match record.reference {
+        Some(reference) => record.restart == n_restarts && reference < n_restarts && record.start == 0,
+        None => record.restart < n_restarts,
+    };
+    ensure(holds, "its restarts are not in order")
 }
 
 /// Checks the best trial so far of each restart in the pack `state`.
@@ -156,7 +172,8 @@ fn check_joint(record: &RestartRecord, epochs: usize) -> Checked {
 /// Checks the scored states so far: the mixture start, the end of the trial if there are several, and some epochs after
 /// it. `unscored` is 1 if training was stopped while the last of them was being scored, otherwise 0.
 fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord, unscored: usize) -> Checked {
-    let trial = (run.settings.settings.starts > 1).then(|| trial_epochs(run));
+    let has_trials = run.settings.settings.starts > 1 && record.reference.is_none();
+    let trial = has_trials.then(|| trial_epochs(run));
     let in_trial = trial.is_some() && record.starts.is_empty();
     let after =
         trial.unwrap_or(0) + 1..=if in_trial { 0 } else { record.joint.len().saturating_sub(unscored) };
@@ -220,17 +237,22 @@ fn check_kept<D: Device>(
     ensure(holds && covers_clusters(groups, state.clusters) && state.live_clusters <= state.clusters, GROUPS)
 }
 
-/// Checks that the graph is one of these settings and this number of rows.
-pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph) -> Checked {
+/// Checks that the graph is one of these settings and this number of rows: of a restart's latents, or of the prepared
+/// rows for the consensus.
+pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph, is_consensus: bool) -> Checked {
     let (n_rows, settings) = (run.data.n_rows(), &run.settings.settings);
-    let n_nodes = n_rows.min(settings.graph_rows);
+    let (n_nodes, neighbours) = if is_consensus {
+        (n_prepared(n_rows, run.data.n_columns()), PREPARED_NEIGHBOURS)
+    } else {
+        (n_rows.min(settings.graph_rows), settings.neighbours)
+    };
     let ascending = graph.rows.is_sorted_by(|a, b| a < b);
     let inside = graph.rows.last().is_some_and(|&last| (last as usize) < n_rows);
     let sized = graph.rows.len() == n_nodes
-        && graph.n_neighbours == settings.neighbours.min(n_nodes - 1)
+        && graph.n_neighbours == neighbours.min(n_nodes - 1)
         && graph.n_neighbours.checked_mul(n_nodes) == Some(graph.neighbours.len());
     let below = graph.neighbours.iter().chain(&graph.others).all(|&node| (node as usize) < n_nodes);
-    let n_others = if run.neighbours_of_others() { n_rows - n_nodes } else { 0 };
+    let n_others = if run.neighbours_of_others() && !is_consensus { n_rows - n_nodes } else { 0 };
     let sized = sized && graph.n_neighbours.checked_mul(n_others) == Some(graph.others.len());
     ensure(ascending && inside && sized && below, "its graph is invalid")
 }

@@ -51,7 +51,7 @@ pub fn maximise_elbo<D: Device>(
     observer.event(&Event::StageStarted {
         restart: restarts.start,
         stage: Stage::Joint,
-        phase: "joint training",
+        phase: if pack.vote.is_some() { "training towards the vote" } else { "joint training" },
         epochs,
         done: pack.state.epoch,
         steps: n_steps,

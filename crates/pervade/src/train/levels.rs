@@ -91,25 +91,14 @@ fn mark(levels: &mut [Level]) {
     }
 }
 
-/// The mixture to keep for the picked number: the one whose clusters have the highest modularity, or the most likely
-/// where components are merged by Ward's criterion. The first mixture decides, as the two cannot be compared.
+/// The mixture whose clusters have the highest modularity for the picked number; `None` if there is none.
 pub(super) fn best_mixture(candidates: Vec<Candidate>, levels: &[Level]) -> Option<EmFit> {
-    let picked = levels.iter().position(|level| level.picked);
-    let grouping = |candidate: &Candidate| picked.map(|index| candidate.groupings[index].clone());
-    let by_modularity = candidates.first().and_then(grouping).is_some_and(|grouping| !grouping.by_ward);
-    let score = |candidate: &Candidate| match grouping(candidate) {
-        Some(grouping) if by_modularity => {
-            if grouping.by_ward {
-                f64::MIN
-            } else {
-                grouping.modularity
-            }
-        }
-        _ => candidate.fit.log_likelihood,
-    };
-    let scored = candidates.into_iter().map(|candidate| (score(&candidate), candidate));
-    let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.map(|(_, candidate)| candidate.fit)
+    let picked = levels.iter().position(|level| level.picked)?;
+    let modularity = |candidate: &Candidate| candidate.groupings[picked].modularity;
+    let best = candidates
+        .into_iter()
+        .reduce(|best, next| if modularity(&next) > modularity(&best) { next } else { best });
+    best.map(|candidate| candidate.fit)
 }
 
 #[cfg(test)]

@@ -59,10 +59,9 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     let rng_ids = pack.state.rng_ids();
     for (slot, (rng_id, key)) in rng_ids.clone().zip(run.keys(Stream::Mixture, rng_ids)).enumerate() {
         let graph = build_graph(run, &latents[slot], rng_id, &mut check_interrupt)?;
-        // If components are grouped by modularity, it also tells which of the mixtures to keep: all are on the graph of
-        // the same latents. The most likely mixture need not have the best groups. (USPS, the worst of ten restarts: ACC
-        // 87 by likelihood, 93 by modularity.) The first mixture decides, as the two cannot be compared.
-        let mut by_modularity = settings.n_clusters != Some(settings.n_components);
+        // The most likely mixture need not have the best groups; modularity on the graph of the same latents tells.
+        // (USPS, the worst of ten restarts: ACC 87 by likelihood, 93 by modularity.)
+        let is_grouped = settings.n_clusters != Some(settings.n_components);
         // If the number of clusters is not given, all mixtures are compared once they are fitted.
         let mut candidates = Vec::new();
         let mut score = |fit: &EmFit| {
@@ -70,13 +69,10 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
                 candidates.push(Candidate::new(fit, &graph, &latents[slot], &stop)?);
                 return Ok(fit.log_likelihood);
             }
-            let modularity = if by_modularity {
-                start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)?
-            } else {
-                None
-            };
-            by_modularity &= fit.restart > 0 || modularity.is_some();
-            Ok(if by_modularity { modularity.unwrap_or(f64::MIN) } else { fit.log_likelihood })
+            if !is_grouped {
+                return Ok(fit.log_likelihood);
+            }
+            start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)
         };
         let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
         let levels = compare(&candidates)?;

@@ -4,6 +4,7 @@
 mod callback;
 pub mod checkpoint;
 mod checkpoint_checks;
+mod consensus;
 mod joint;
 mod latents;
 mod levels;
@@ -20,6 +21,8 @@ mod trials;
 #[doc(hidden)]
 pub use callback::clusters;
 pub use callback::{EpochCallback, NoCallback};
+#[doc(hidden)]
+pub use consensus::train_towards_vote;
 #[doc(hidden)]
 pub use joint::{JointStep, maximise_elbo, train};
 #[doc(hidden)]

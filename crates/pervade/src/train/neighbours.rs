@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::consensus::partners;
 use super::run::{Pack, Run};
 use crate::Result;
 use crate::compute::{Device, NeighbourLists, NeighbourTerm};
@@ -20,18 +21,26 @@ pub(super) struct Neighbours<D: Device> {
 impl<D: Device> Neighbours<D> {
     /// The neighbours of a pack, and a batch that holds some of them; none if the term has no weight.
     pub(super) fn new(run: &Run<'_, D>, pack: &Pack<D>, n_rows: usize) -> Result<Option<(Self, D::Batch)>> {
-        let weight = run.settings.neighbour_weight;
+        let settings = run.settings;
+        let weight = match &pack.vote {
+            Some(_) => settings.vote_weight(run.data.n_columns()),
+            None => settings.neighbour_weight,
+        };
         let starts = &pack.state.start_groupings;
         let n_clusters = starts.iter().map(|start| start.n_clusters).max().unwrap_or(0);
         if weight == 0.0 || n_clusters < 2 {
             return Ok(None);
         }
-        let lists: Vec<Vec<u32>> = pack.graphs.iter().map(|graph| graph.lists(run.data.n_rows())).collect();
-        let n_neighbours = pack.graphs.first().map_or(0, |graph| graph.n_neighbours);
-        let clusters: Vec<f32> = starts.iter().flat_map(|start| &start.groups).map(|&k| k as f32).collect();
         let keys = run.keys(Stream::Neighbour, pack.state.rng_ids());
-        let lists = NeighbourLists { lists, n_neighbours };
-        Self::upload(run, n_rows, lists, &clusters, n_clusters, keys).map(Some)
+        let lists = match &pack.vote {
+            Some(vote) => partners(vote, settings.settings.neighbours, keys[0]),
+            None => NeighbourLists {
+                lists: pack.graphs.iter().map(|graph| graph.lists(run.data.n_rows())).collect(),
+                n_neighbours: pack.graphs.first().map_or(0, |graph| graph.n_neighbours),
+            },
+        };
+        let clusters: Vec<f32> = starts.iter().flat_map(|start| &start.groups).map(|&k| k as f32).collect();
+        Self::upload(run, n_rows, lists, weight, &clusters, n_clusters, keys).map(Some)
     }
 
     /// Made-up neighbours for tests and benchmarks: row i + 1 is the neighbour of row i, and component m is in cluster
@@ -47,13 +56,15 @@ impl<D: Device> Neighbours<D> {
         let clusters: Vec<f32> = (0..restarts.len() * c).map(|m| (m % c % n_clusters) as f32).collect();
         let keys = run.keys(Stream::Neighbour, restarts);
         let lists = NeighbourLists { lists, n_neighbours: 1 };
-        Self::upload(run, n_rows, lists, &clusters, n_clusters, keys)
+        let weight = run.settings.neighbour_weight;
+        Self::upload(run, n_rows, lists, weight, &clusters, n_clusters, keys)
     }
 
     fn upload(
         run: &Run<'_, D>,
         n_rows: usize,
         lists: NeighbourLists,
+        weight: f32,
         clusters: &[f32],
         n_clusters: usize,
         keys: Vec<Key>,
@@ -61,7 +72,6 @@ impl<D: Device> Neighbours<D> {
         let batch = run.device.batch_with_neighbours(&run.rows, keys.len(), n_rows, lists)?;
         let mut groups = run.device.zeros(clusters.len())?;
         run.device.write(&mut groups, 0, clusters)?;
-        let weight = run.settings.neighbour_weight;
         Ok((Self { weight, groups, n_clusters, keys }, batch))
     }
 

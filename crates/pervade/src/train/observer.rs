@@ -9,10 +9,11 @@ use crate::record::{JointEpoch, Level, PretrainEpoch, StateScores};
 use crate::{Error, Result};
 
 /// A stage of a fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Pretraining of the auto-encoder.
+    #[default]
     Pretrain,
     /// Mixture start: k-means, EM, the neighbour graph and the grouping of components.
     Mixture,

@@ -8,6 +8,7 @@ use super::observer::{Control, Event, Observer, Stage};
 use crate::compute::{Device, Likelihood, Params};
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
+use crate::metrics::Vote;
 use crate::nn::Architecture;
 use crate::record::{RestartRecord, is_zero};
 use crate::seed::{Key, Stream};
@@ -48,6 +49,11 @@ impl<'a, D: Device> Run<'a, D> {
         settings.neighbour_weight > 0.0 && self.data.n_rows() > settings.settings.graph_rows
     }
 
+    /// Number of models that are trained: the restarts and, if they vote, their consensus.
+    pub fn n_models(&self) -> usize {
+        self.settings.settings.restarts + usize::from(self.settings.is_consensus())
+    }
+
     /// The random key of each [`rng_id`](RestartRecord::rng_id), which in a first trial is the index of the restart.
     pub fn keys(&self, stream: Stream, rng_ids: impl IntoIterator<Item = usize>) -> Vec<Key> {
         rng_ids.into_iter().map(|rng_id| Key::new(self.settings.settings.seed, stream, rng_id)).collect()
@@ -55,7 +61,7 @@ impl<'a, D: Device> Run<'a, D> {
 }
 
 /// The training state of a pack of restarts without its arrays; a checkpoint stores it as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// The restarts that are trained in parallel.
@@ -87,6 +93,11 @@ pub struct State {
 }
 
 impl State {
+    /// Whether the pack is trained towards the vote of all restarts.
+    pub fn is_consensus(&self) -> bool {
+        self.records.iter().any(|record| record.reference.is_some())
+    }
+
     /// The [`rng_id`](RestartRecord::rng_id) of each restart.
     pub fn rng_ids(&self) -> impl Iterator<Item = usize> + Clone {
         self.records.iter().map(RestartRecord::rng_id)
@@ -129,6 +140,8 @@ pub struct Pack<D: Device> {
     pub best_values: Vec<Vec<f32>>,
     /// Neighbour graph of the latents at the mixture start, per restart, for grouping components and comparing states.
     pub graphs: Vec<crate::graph::Graph>,
+    /// The vote that the pack is trained towards, if it is the consensus of restarts.
+    pub vote: Option<Vote>,
     /// The best trial so far of each restart, if there are several.
     pub best_trial: Option<Box<Pack<D>>>,
     /// Sums of the ELBO terms over the completed steps of an unfinished epoch; otherwise empty.
@@ -148,25 +161,13 @@ impl<D: Device> Pack<D> {
             .clone()
             .map(|restart| RestartRecord { restart, start: trial, ..Default::default() })
             .collect();
-        let state = State {
-            restarts,
-            trial,
-            stage: Stage::Pretrain,
-            phase: 0,
-            epoch: 0,
-            step: 0,
-            unscored: false,
-            records,
-            likelihoods: Vec::new(),
-            start_groupings: Vec::new(),
-            best: Vec::new(),
-        };
+        let state = State { restarts, trial, records, ..State::default() };
         let mut params = Params::zeros(run.device, state.records.len(), stride)?;
         for (slot, key) in run.keys(Stream::Weights, state.rng_ids()).into_iter().enumerate() {
             run.device.write(&mut params.values, slot * stride, &run.architecture.initial_values(key))?;
         }
         let (best_values, graphs, sums) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { state, params, best_values, graphs, best_trial: None, sums })
+        Ok(Self { state, params, best_values, graphs, vote: None, best_trial: None, sums })
     }
 
     /// Sets Adam's moments to zero, as at the beginning of each phase.

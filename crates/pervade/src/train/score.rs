@@ -86,19 +86,18 @@ pub(super) fn build_graph<D: Device>(
     Ok(graph)
 }
 
-/// Modularity of the clusters that the components of a mixture would be grouped into; `None` where it is no guide
-/// because they would be merged by Ward's criterion.
+/// Modularity of the clusters that the components of a mixture would be grouped into.
 pub(super) fn start_modularity(
     settings: &CheckedSettings,
     graph: &Graph,
     latents: &[f32],
     mixture: &DiagonalMixture,
     stop: &AtomicBool,
-) -> Result<Option<f64>> {
+) -> Result<f64> {
     let components = mixture.assign(latents)?;
     let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
-    let Grouped { groups, start } = group_components(settings, settings.n_clusters, &parts, None, stop)?;
-    Ok((!start.by_ward).then(|| parts.graph.modularity(&groups)))
+    let grouped = group_components(settings, settings.n_clusters, &parts, None, false, stop)?;
+    Ok(parts.graph.modularity(&grouped.groups))
 }
 
 /// Groups the components of every restart, scores the partitions and sends the scores to the observer.
@@ -119,13 +118,15 @@ pub(super) fn score_states<D: Device>(
     let means: Vec<Vec<f64>> =
         (0..encoded.len()).map(|slot| component_means(run, pack, slot)).collect::<Result<_>>()?;
     let (state, graphs, settings) = (&pack.state, &pack.graphs, run.settings);
+    let is_fixed = settings.neighbour_weight > 0.0 || pack.vote.is_some();
     let stop = observer.stop_flag();
     let scored = encoded.into_par_iter().enumerate().map(|(slot, encoded)| {
         let parts = Parts::count(&graphs[slot], &encoded.latents, j, &encoded.components, &means[slot])?;
         let start = state.start_groupings.get(slot);
         let picked = state.records[slot].picked_level().map(|level| level.clusters);
         let n_clusters = settings.n_clusters.or(picked);
-        let Grouped { groups, start } = group_components(settings, n_clusters, &parts, start, &stop)?;
+        let Grouped { groups, start } =
+            group_components(settings, n_clusters, &parts, start, is_fixed, &stop)?;
         let clusters: Vec<u32> = encoded.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
@@ -168,20 +169,21 @@ fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Opti
 }
 
 /// Groups the components of a state, which is the mixture start if `start` is `None`; there, into as many clusters as
-/// modularity prefers if their number is `None`.
+/// modularity prefers if their number is `None`. With `is_fixed`, later states keep its groups.
 fn group_components(
     settings: &CheckedSettings,
     n_clusters: Option<usize>,
     parts: &Parts,
     start: Option<&StartGrouping>,
+    is_fixed: bool,
     stop: &AtomicBool,
 ) -> Result<Grouped> {
     let identity = settings.n_clusters == Some(settings.n_components);
     if let Some(start) = start {
         // With far fewer clusters than natural communities, modularity is no guide: the groups of the mixture start
-        // stay. They stay, too, if fewer components than clusters still have rows, and with the neighbour term, which was
-        // trained with them.
-        let is_fixed = start.by_ward || identity || settings.neighbour_weight > 0.0;
+        // stay. They stay, too, if fewer components than clusters still have rows, and if pairs of rows were trained to
+        // share a cluster.
+        let is_fixed = start.by_ward || identity || is_fixed;
         let groups = if is_fixed { None } else { regrouped(parts, start.n_clusters, stop)? };
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
@@ -241,7 +243,7 @@ pub(super) fn keep_best<D: Device>(
             // The mixture start has no ELBO, and every later state is better. Not minus infinity, which JSON, and so a
             // checkpoint, cannot represent.
             Choice::Elbo => record.elbo().unwrap_or(f64::MIN),
-            Choice::Modularity => scores.modularity,
+            Choice::Modularity | Choice::Consensus => scores.modularity,
         };
         if collapsed {
             let remark = format!(
@@ -253,8 +255,9 @@ pub(super) fn keep_best<D: Device>(
         }
         let state = record.states.len();
         record.states.push(scores);
-        let better =
-            pack.state.best.get(slot).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
+        // Training towards a vote ends at the vote, not at the state with the best score.
+        let keeps_last = settings.keep == Keep::Last || pack.vote.is_some();
+        let better = pack.state.best.get(slot).is_none_or(|best| score > best.score || keeps_last);
         if better {
             record.kept = state;
             let best = Best { state, score, groups };

@@ -9,7 +9,7 @@ use clap::Args;
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Labels, Table};
-use pervade::graph::{Graph, GraphOptions, modularity};
+use pervade::graph::PreparedGraph;
 use pervade::metrics;
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
@@ -166,7 +166,7 @@ struct Reference<'t> {
     labels: Option<&'t Labels>,
     /// Prepared. `[N, D]`
     rows: Vec<f32>,
-    graph: Graph,
+    graph: PreparedGraph,
     n_columns: usize,
 }
 
@@ -177,7 +177,7 @@ impl Reference<'_> {
             seed,
             seconds,
             labelled: self.labels.map(|labels| LabelScores::new(clusters, labels)).transpose()?,
-            modularity: modularity(&self.graph, clusters)?,
+            modularity: self.graph.modularity(clusters)?,
             silhouette: metrics::silhouette(&self.rows, self.n_columns, clusters, SILHOUETTE_ROWS, key)?,
         })
     }
@@ -201,8 +201,8 @@ fn compare<D: RivalDevice>(
         words::counted(args.seeds, "seed")
     ));
     let rows = pervade_rivals::prepared_rows(&table.data)?;
-    let key = Key::new(0, Stream::Sample, 0);
-    let graph = Graph::build(device, &rows, n_columns, &GraphOptions::default(), key)?;
+    let checked = args.settings(Recipe::Robust, k).check(&table.data)?;
+    let graph = PreparedGraph::new(device, &table.data, checked.preparation(), 0)?;
     let reference = Reference { labels: table.labels.as_ref(), rows, graph, n_columns };
     let mut reports = Vec::new();
     for name in names {

@@ -1,0 +1,200 @@
+//! One model from several restarts: the consensus of all, or the one with the best label-free score.
+
+use crate::Result;
+use crate::compute::Device;
+use crate::config::Choice;
+use crate::graph::PreparedGraph;
+use crate::metrics::{self, Vote};
+use crate::model::{ConsensusSummary, RestartSummary, Vade};
+use crate::record::{Finished, RestartRecord};
+use crate::train::{Observer, Pack, Run, Stage, interrupt_check};
+
+/// The result of a fit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Fit {
+    /// The model: the consensus of the restarts, or the chosen one.
+    pub model: Vade,
+    /// Clusters of the rows by the model.
+    pub clusters: Vec<u32>,
+    /// The history of every restart.
+    pub restarts: Vec<RestartRecord>,
+    /// Clusters of the rows, one list per restart.
+    pub assignments: Vec<Vec<u32>>,
+    /// Index of the chosen restart; of a consensus, the restart that agrees most with the others.
+    pub chosen: usize,
+    /// The vote of the restarts, if there is more than one.
+    pub vote: Option<Vote>,
+}
+
+impl Fit {
+    /// Mean pairwise ARI of the restarts' clusters, if there is more than one.
+    pub fn stability(&self) -> Option<f64> {
+        self.vote.as_ref().map(|vote| vote.stability)
+    }
+
+    /// Whether the model was trained towards the vote of the restarts.
+    pub fn is_consensus(&self) -> bool {
+        self.model.metadata().record.reference.is_some()
+    }
+
+    /// Remarks for the user: those of every restart, and about anything unusual in the model.
+    pub fn remarks(&self) -> Vec<String> {
+        let several = self.restarts.len() > 1;
+        let remarks = |record: &RestartRecord| -> Vec<String> {
+            let name = if several { format!("restart {}: ", record.restart) } else { String::new() };
+            record.remarks.iter().map(|remark| format!("{name}{remark}")).collect()
+        };
+        let mut all: Vec<String> = self.restarts.iter().flat_map(remarks).collect();
+        let record = &self.model.metadata().record;
+        if self.is_consensus() {
+            all.extend(record.remarks.iter().map(|remark| format!("consensus: {remark}")));
+        }
+        let Some(kept) = record.kept_state() else { return all };
+        if kept.epoch == 0 && !record.joint.is_empty() {
+            all.push(
+                "the model is the mixture start: no state of joint training had a better label-free score"
+                    .to_string(),
+            );
+        }
+        all.extend(self.model.metadata().kmeans_remark());
+        if kept.live_clusters < kept.clusters {
+            all.push(format!(
+                "only {} of the model's {} clusters hold half a percent of the rows or more: \
+                 ask for fewer clusters, or try more restarts",
+                kept.live_clusters, kept.clusters
+            ));
+        }
+        all
+    }
+}
+
+/// The graph on which restarts are compared; none if their ELBO is.
+pub(crate) fn judge<D: Device>(
+    run: &Run<'_, D>,
+    observer: &mut dyn Observer,
+) -> Result<Option<PreparedGraph>> {
+    let settings = run.settings;
+    if settings.settings.choose == Choice::Elbo || run.data.n_rows() < 2 {
+        return Ok(None);
+    }
+    let mut check_interrupt = interrupt_check(observer, Stage::Pretrain, 0);
+    let seed = settings.settings.seed;
+    PreparedGraph::with_interrupt(run.device, run.data, &settings.preparation, seed, &mut check_interrupt)
+        .map(Some)
+}
+
+/// The model of a finished restart.
+pub(crate) fn model_of<D: Device>(
+    run: &Run<'_, D>,
+    checksum: &str,
+    finished: Finished,
+    values: Vec<f32>,
+) -> Vade {
+    Vade::assemble(run.data, checksum.to_string(), run.settings, &run.architecture, values, finished)
+}
+
+/// Finished restarts, compared without labels.
+pub(crate) struct Compared {
+    /// The clusters of the rows, per restart.
+    assignments: Vec<Vec<u32>>,
+    /// The vote of the restarts, if there is more than one.
+    vote: Option<Vote>,
+    judge: Option<PreparedGraph>,
+    /// Modularity of each restart on the judge's graph.
+    modularity: Vec<f64>,
+}
+
+impl Compared {
+    pub(crate) fn new<D: Device>(
+        run: &Run<'_, D>,
+        finished: &[(Finished, Vec<f32>)],
+        judge: Option<PreparedGraph>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
+        let mut assignments = Vec::new();
+        for (finished, values) in finished {
+            let model = model_of(run, "", finished.clone(), values.clone());
+            let found = model.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?;
+            assignments.push(found.clusters);
+        }
+        let vote = if assignments.len() > 1 { Some(metrics::vote(&assignments)?) } else { None };
+        let modularity = match &judge {
+            Some(judge) => {
+                assignments.iter().map(|clusters| judge.modularity(clusters)).collect::<Result<_>>()?
+            }
+            None => Vec::new(),
+        };
+        Ok(Self { assignments, vote, judge, modularity })
+    }
+
+    /// The pack of the consensus: the one that is resumed, or a new one.
+    pub(crate) fn consensus_pack<D: Device>(
+        &self,
+        run: &Run<'_, D>,
+        resumed: Option<Pack<D>>,
+        finished: &[(Finished, Vec<f32>)],
+        observer: &mut dyn Observer,
+    ) -> Result<Pack<D>> {
+        let (Some(vote), Some(judge)) = (&self.vote, &self.judge) else {
+            unreachable!("several restarts are compared on a graph before they vote")
+        };
+        match resumed {
+            Some(pack) => Ok(Pack { vote: Some(vote.clone()), ..pack }),
+            None => Pack::for_vote(run, vote, &finished[vote.reference], judge.graph.clone(), observer),
+        }
+    }
+
+    /// The restart with the best score; the vote's reference if all become one model.
+    fn chosen<D: Device>(&self, run: &Run<'_, D>, finished: &[(Finished, Vec<f32>)]) -> usize {
+        if let Some(vote) = self.vote.as_ref().filter(|_| run.settings.is_consensus()) {
+            return vote.reference;
+        }
+        let score = |i: usize| match self.modularity.get(i) {
+            Some(&modularity) => modularity,
+            None => finished[i].0.record.elbo().unwrap_or(f64::NEG_INFINITY),
+        };
+        (1..self.assignments.len()).fold(0, |best, i| if score(i) > score(best) { i } else { best })
+    }
+
+    /// The result of the fit; `finished` has the consensus after the restarts, if they voted.
+    pub(crate) fn finish<D: Device>(
+        self,
+        run: &Run<'_, D>,
+        checksum: &str,
+        mut finished: Vec<(Finished, Vec<f32>)>,
+        observer: &mut dyn Observer,
+    ) -> Result<Fit> {
+        let (n_restarts, chosen) = (self.assignments.len(), self.chosen(run, &finished));
+        let restarts: Vec<RestartRecord> =
+            finished[..n_restarts].iter().map(|(finished, _)| finished.record.clone()).collect();
+        let is_consensus = finished.len() > n_restarts;
+        let (done, values) = finished.swap_remove(if is_consensus { n_restarts } else { chosen });
+        let mut model = model_of(run, checksum, done, values);
+        let clusters = if is_consensus {
+            let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
+            model.assign_with_interrupt(run.device, run.data, &mut check_interrupt)?.clusters
+        } else {
+            self.assignments[chosen].clone()
+        };
+        let Self { assignments, vote, judge, modularity } = self;
+        let metadata = model.metadata_mut();
+        metadata.occupancy = metrics::occupancy(&clusters, metadata.n_clusters)?;
+        let summary = |(i, record): (usize, &RestartRecord)| RestartSummary {
+            restart: record.restart,
+            elbo: record.elbo(),
+            scores: record.kept_state().cloned(),
+            prepared_modularity: modularity.get(i).copied(),
+        };
+        metadata.restarts = restarts.iter().enumerate().map(summary).collect();
+        metadata.stability = vote.as_ref().map(|vote| vote.stability);
+        let voted = vote.as_ref().filter(|_| is_consensus);
+        metadata.consensus = voted.map(|vote| ConsensusSummary::new(vote, metadata.n_clusters));
+        if let Some(judge) = &judge {
+            metadata.prepared_modularity = Some(judge.modularity(&clusters)?);
+            metadata.kmeans_modularity = judge.kmeans_modularity(run.device, metadata.n_clusters)?;
+        }
+        Ok(Fit { model, clusters, restarts, assignments, chosen, vote })
+    }
+}
