@@ -50,6 +50,9 @@ pub struct StateScores {
     pub assignment_entropy: f64,
     /// Mean silhouette of a sample of rows in the latent space.
     pub silhouette: f64,
+    /// Share of the rows in the cluster that they were voted into, if the model is trained towards a vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voted: Option<f64>,
 }
 
 /// A number of clusters that `clusters = auto` compared with others.

@@ -132,6 +132,7 @@ pub(super) fn score_states<D: Device>(
             epoch: state.epoch,
             natural_clusters: start.natural_clusters,
             modularity: modularity(&graphs[slot], &clusters)?,
+            voted: pack.vote.as_ref().map(|vote| agreement(&clusters, &vote.clusters)),
             ..sample_scores(settings, j, &encoded, &groups, &clusters, keys[slot])?
         };
         Ok((Scored { groups, scores }, start))
@@ -222,10 +223,16 @@ fn sample_scores(
         live_clusters: metrics::live_clusters(&sizes),
         natural_clusters: 0,
         modularity: 0.0,
+        voted: None,
         occupancy_entropy: metrics::occupancy_entropy(&sizes),
         assignment_entropy: metrics::mean_entropy(&probabilities, n_clusters)?,
         silhouette: metrics::silhouette(&encoded.latents, j, clusters, SAMPLE_ROWS, key)?.unwrap_or(0.0),
     })
+}
+
+/// Share of the rows whose clusters are equal.
+fn agreement(clusters: &[u32], voted: &[u32]) -> f64 {
+    clusters.iter().zip(voted).filter(|(a, b)| a == b).count() as f64 / clusters.len() as f64
 }
 
 /// Records the new state of each restart and keeps it if it is better than the best so far.
@@ -243,7 +250,8 @@ pub(super) fn keep_best<D: Device>(
             // The mixture start has no ELBO, and every later state is better. Not minus infinity, which JSON, and so a
             // checkpoint, cannot represent.
             Choice::Elbo => record.elbo().unwrap_or(f64::MIN),
-            Choice::Modularity | Choice::Consensus => scores.modularity,
+            // Training towards a vote is judged by the vote.
+            Choice::Modularity | Choice::Consensus => scores.voted.unwrap_or(scores.modularity),
         };
         if collapsed {
             let remark = format!(
@@ -255,9 +263,8 @@ pub(super) fn keep_best<D: Device>(
         }
         let state = record.states.len();
         record.states.push(scores);
-        // Training towards a vote ends at the vote, not at the state with the best score.
-        let keeps_last = settings.keep == Keep::Last || pack.vote.is_some();
-        let better = pack.state.best.get(slot).is_none_or(|best| score > best.score || keeps_last);
+        let better =
+            pack.state.best.get(slot).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
         if better {
             record.kept = state;
             let best = Best { state, score, groups };

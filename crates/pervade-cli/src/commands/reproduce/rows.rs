@@ -214,7 +214,8 @@ mod tests {
         let [one, two, three] = [TableId::Table1, TableId::Table2, TableId::Table3]
             .map(|table| RowsFile::of(table, None).unwrap());
         assert_eq!(one.rows.len(), one.sets.len());
-        assert_eq!(two.rows.len(), 10 * two.sets.len());
+        let is_uniform = |row: &&Row| !row.method.starts_with("vade-authors");
+        assert_eq!(two.rows.iter().filter(is_uniform).count(), 10 * two.sets.len());
         let vade = |row: &&Row| row.method == "vade-paper" && row.data == "mnist";
         assert_eq!(two.rows.iter().find(vade).unwrap().paper["accuracy"], 94.46);
         assert_eq!(three.rows.iter().find(vade).unwrap().paper["k10"], 2.22);
