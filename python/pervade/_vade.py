@@ -44,7 +44,7 @@ class VaDE(
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" finds it: as many as the neighbour graph of the latents has communities.
+        Number of clusters. "auto" finds it: see `levels_`.
     n_components : int, default=None
         Gaussians of the prior, grouped into the clusters; at least one per cluster. [15 per cluster, but no
         more than one per 20 rows]
@@ -165,6 +165,10 @@ class VaDE(
         Modularity of the clusters on the neighbour graph of the latents; of a consensus, of the prepared rows.
     stability_ : float or None
         Mean agreement (ARI) of the `n_init` models, if there is more than one.
+    levels_ : list of dict or None
+        With `n_clusters="auto"`, every number of clusters that was compared: `clusters`, `stability` (mean
+        agreement, ARI, of the clusters from `mixture_starts` mixtures), `modularity`, `stable` (the stability is a
+        local maximum) and `picked`. None if the number was given, or with `mixture_starts=1`.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -554,6 +558,7 @@ class VaDE(
         self.n_iter_ = len(record["joint"])
         self.modularity_ = float(record["states"][record["kept"]]["modularity"])
         self.stability_ = about["stability"]
+        self.levels_ = record.get("levels")
 
     def _forget(self) -> None:
         """Removes the results of an earlier fit, so that a failed fit leaves none of them."""

@@ -49,6 +49,16 @@ def test_finds_planted_clusters(small, rows):
     assert found.n_clusters_ == len(set(found.labels_)) and adjusted_rand_score(truth, found.labels_) > 0.5
 
 
+def test_levels_of_auto(small, rows):
+    assert small().fit(rows).levels_ is None
+    vade = small("auto", **GOOD).fit(rows)
+    levels = vade.levels_
+    assert [level["clusters"] for level in levels] == list(range(2, 2 + len(levels)))
+    assert [level["clusters"] for level in levels if level["picked"]] == [vade.n_clusters_]
+    assert all(-1 <= level["stability"] <= 1 and 0 < level["modularity"] < 1 for level in levels)
+    assert any(level["stable"] for level in levels)
+
+
 def test_methods_of_a_fitted_model(small, rows):
     vade = small(**GOOD).fit(rows)
     probabilities = vade.predict_proba(rows)

@@ -15,6 +15,7 @@ use pervade::train::{Control, Event, Observer, Stage};
 use serde_json::{Value, json};
 
 use crate::console::Console;
+use crate::report::picked_line;
 use crate::{interrupt, words};
 
 /// Minimum interval between updates of the bar.
@@ -312,6 +313,10 @@ impl Observer for Progress<'_> {
             Event::Trained(_, epoch) => {
                 self.epoch_ended(epoch.epoch, format!("elbo {:.3}", epoch.elbo));
                 return self.after_epoch();
+            }
+            Event::Levels(restart, levels) => {
+                let line = picked_line(levels);
+                self.say(&format!("{}{line}", self.plan.restart(restart)));
             }
             Event::Scored(_, scores) => {
                 if let Some(running) = &mut self.stage {

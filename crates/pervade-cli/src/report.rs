@@ -9,7 +9,7 @@ use pervade::config::Clusters;
 use pervade::data::{Labels, PrepareKind};
 use pervade::metrics::Contingency;
 use pervade::model::{ConsensusSummary, Metadata};
-use pervade::record::{RestartRecord, StateScores};
+use pervade::record::{Level, RestartRecord, StateScores};
 use pervade::{Fit, Result};
 use serde::Serialize;
 
@@ -74,6 +74,9 @@ pub(crate) struct FitReport<'f> {
     prepared_modularity: Option<f64>,
     kmeans_modularity: Option<f64>,
     stability: Option<f64>,
+    /// The numbers of clusters that `--clusters auto` compared.
+    #[serde(skip_serializing_if = "<[Level]>::is_empty")]
+    levels: &'f [Level],
     consensus: Option<&'f ConsensusSummary>,
     chosen: usize,
     restarts: Vec<RestartReport<'f>>,
@@ -90,6 +93,8 @@ struct RestartReport<'f> {
     kept_epoch: Option<usize>,
     scores: Option<&'f StateScores>,
     prepared_modularity: Option<f64>,
+    #[serde(skip_serializing_if = "<[Level]>::is_empty")]
+    levels: &'f [Level],
     remarks: &'f [String],
     #[serde(flatten)]
     labelled: Option<LabelScores>,
@@ -108,6 +113,7 @@ impl<'f> FitReport<'f> {
                 kept_epoch: record.kept_state().map(|state| state.epoch),
                 scores: record.kept_state(),
                 prepared_modularity: about.restarts.get(restarts.len()).and_then(|r| r.prepared_modularity),
+                levels: &record.levels,
                 remarks: &record.remarks,
                 labelled: score(clusters)?,
             });
@@ -128,6 +134,7 @@ impl<'f> FitReport<'f> {
             kmeans_modularity: about.kmeans_modularity,
             stability: fit.stability(),
             consensus: about.consensus.as_ref(),
+            levels: &about.record.levels,
             chosen: fit.chosen,
             labelled: score(&fit.clusters)?,
             restarts,
@@ -210,6 +217,7 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     let mut text = format!("\n{}\n\n", found(about));
     text.push_str("  cluster    rows    share\n");
     text.push_str(&occupancy_bars(&about.occupancy));
+    text.push_str(&levels_table(&about.record.levels));
     text.push_str(&format!(
         "\nData: {} x {}, {}.",
         words::counted(about.n_rows, "row"),
@@ -287,6 +295,28 @@ pub(crate) fn found(about: &Metadata) -> String {
     }
 }
 
+/// The stable numbers of clusters and the one that was picked, as a table; empty if the number was given.
+pub(crate) fn levels_table(levels: &[Level]) -> String {
+    if levels.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n  clusters  stability  modularity\n".to_string();
+    for level in levels.iter().filter(|level| level.stable || level.picked) {
+        let picked = if level.picked { "  <- picked" } else { "" };
+        let Level { clusters, stability, modularity, .. } = level;
+        text.push_str(&format!("  {clusters:>8}  {stability:>9.3}  {modularity:>10.3}{picked}\n"));
+    }
+    text
+}
+
+/// The number of clusters that was picked, in one line.
+pub(crate) fn picked_line(levels: &[Level]) -> String {
+    let picked = levels.iter().find(|level| level.picked).map_or(0, |level| level.clusters);
+    let stable: Vec<String> =
+        levels.iter().filter(|level| level.stable).map(|level| level.clusters.to_string()).collect();
+    format!("number of clusters: {picked} (stable numbers: {})", stable.join(", "))
+}
+
 /// The choices made for the data, and why.
 pub(crate) fn decided(about: &Metadata) -> String {
     let why = |given: bool| if given { "as requested" } else { "decided from the data" };
@@ -346,6 +376,32 @@ mod tests {
             "Start: number 2 of 3, the one with the highest modularity (0.750; the lowest was 0.250).";
         assert_eq!(start(&record).as_deref(), Some(expected));
         assert_eq!(start(&RestartRecord::default()), None);
+    }
+
+    #[test]
+    fn stable_levels_and_the_picked_one_are_shown() {
+        let level = |clusters, stability, stable, picked| Level {
+            clusters,
+            stability,
+            modularity: 0.1 * clusters as f64,
+            stable,
+            picked,
+        };
+        let levels = [
+            level(2, 1.0, true, false),
+            level(3, 0.96, false, true),
+            level(4, 0.25, false, false),
+            level(5, 0.5, true, false),
+        ];
+        let expected = "
+  clusters  stability  modularity
+         2      1.000       0.200
+         3      0.960       0.300  <- picked
+         5      0.500       0.500
+";
+        assert_eq!(levels_table(&levels), expected);
+        assert_eq!(picked_line(&levels), "number of clusters: 3 (stable numbers: 2, 5)");
+        assert_eq!(levels_table(&[]), "");
     }
 
     #[test]

@@ -179,6 +179,14 @@ fn the_number_of_clusters_can_be_found() {
     let report =
         sandbox.run(&[&fit[..], &["--pretrain-epochs", "10", "--epochs", "2"]].concat()).done().json();
     assert!((3..=40).contains(&report["clusters"].as_u64().unwrap()), "{}", report["clusters"]);
+    let levels = report["levels"].as_array().unwrap();
+    levels.iter().for_each(|level| numbers(level, &["clusters", "stability", "modularity"]));
+    let picked: Vec<&Value> = levels.iter().filter(|level| level["picked"] == true).collect();
+    assert_eq!(picked.len(), 1, "{levels:?}");
+    assert_eq!(picked[0]["clusters"], report["clusters"]);
+    assert_eq!(report["restarts"][0]["levels"], report["levels"]);
+    let page = sandbox.run(&["inspect", report["model"].as_str().unwrap()]).done().stdout;
+    assert!(page.contains("  clusters  stability  modularity\n") && page.contains("  <- picked\n"), "{page}");
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub enum Recipe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
-    /// The number of natural communities of the neighbour graph.
+    /// The number whose clusters are most stable and have a high modularity, up to the natural communities of the
+    /// neighbour graph.
     Auto,
     /// Exactly K.
     #[serde(untagged)]

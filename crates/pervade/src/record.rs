@@ -55,6 +55,22 @@ pub struct StateScores {
     pub voted: Option<f64>,
 }
 
+/// A number of clusters that `clusters = auto` compared with others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// Number of clusters.
+    pub clusters: usize,
+    /// Mean pairwise ARI of the clusters that the mixtures of the mixture start give.
+    pub stability: f64,
+    /// Mean modularity of these clusters on the neighbour graph.
+    pub modularity: f64,
+    /// Whether the stability is a local maximum.
+    pub stable: bool,
+    /// Whether it became the number of clusters.
+    pub picked: bool,
+}
+
 /// The history of one restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +83,9 @@ pub struct RestartRecord {
     /// Modularity of each trial when they were compared; empty if there was only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<f64>,
+    /// The numbers of clusters that `clusters = auto` compared, in increasing order; otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// The restart that was trained further, if this is the consensus of all restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<usize>,
@@ -91,6 +110,11 @@ impl RestartRecord {
     /// The id of its random number stream: each trial of each restart has its own.
     pub fn rng_id(&self) -> usize {
         self.restart + (self.start << 16)
+    }
+
+    /// The level that became the number of clusters; `None` if that was given.
+    pub fn picked_level(&self) -> Option<&Level> {
+        self.levels.iter().find(|level| level.picked)
     }
 
     /// Scores of the state that was kept.

@@ -173,6 +173,18 @@ fn resumed_equals_uninterrupted_with_several_starts() {
     interrupt_everywhere(&settings, true);
 }
 
+#[test]
+fn resumed_equals_uninterrupted_if_the_number_of_clusters_is_found() {
+    let settings = settings(Recipe::Robust).with(|s| {
+        s.clusters = Clusters::Auto;
+        s.components = Some(6);
+        s.mixture_starts = 2;
+    });
+    let levels = common::fit(&data(), settings.clone()).model.metadata().record.levels.clone();
+    assert!(!levels.is_empty(), "nothing was compared");
+    interrupt_everywhere(&settings, true);
+}
+
 /// Interrupted again and again, after every epoch.
 #[test]
 fn many_interruptions_in_a_row() {

@@ -338,6 +338,27 @@ fn edited_checkpoints_never_panic() {
     assert!(refused > 3000, "only {refused} refused");
 }
 
+/// A run with a given number of clusters never compares others.
+#[test]
+fn numbers_of_clusters_in_a_run_that_does_not_compare_them_are_refused() {
+    let level =
+        |picked| json!({"clusters": 2, "stability": 1, "modularity": 0.5, "stable": true, "picked": picked});
+    for (name, bytes) in kinds() {
+        for levels in [json!([level(true)]), json!([level(false)]), json!([level(true), level(true)])] {
+            let mut json: Value = serde_json::from_str(&metadata(bytes)).unwrap();
+            let record = match json["finished"].as_array().unwrap().len() {
+                2 => &mut json["finished"][0]["record"],
+                _ => &mut json["pack"]["records"][0],
+            };
+            record.as_object_mut().expect("a record").insert("levels".to_string(), levels);
+            let mut edited = with_metadata(bytes, json.to_string());
+            reseal(&mut edited);
+            let error = check_bytes(&edited).expect_err(name).to_string();
+            assert!(error.contains("its numbers of clusters are invalid"), "{name}: {error}");
+        }
+    }
+}
+
 #[test]
 fn nan_is_refused_in_every_array() {
     for (name, bytes) in kinds() {

@@ -148,11 +148,9 @@ fn no_clusters_are_found_in_shuffled_columns() {
     }
 }
 
-/// A feasible case: modularity has a resolution limit, and fewer clusters of this size are split further (3 of 300 rows
-/// in 4 latents become 9, 6 of 150 become 7).
 #[test]
 fn the_number_of_clusters_is_found() {
-    for n_clusters in [12, 20] {
+    for n_clusters in [3, 6, 12, 20] {
         let (values, labels) = planted(2000, COLUMNS, n_clusters);
         let settings = small(Recipe::Robust, Clusters::Auto).with(|s| s.components = Some(80));
         let fit = common::fit(&dense(&values, COLUMNS), settings);

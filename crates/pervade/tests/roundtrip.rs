@@ -68,6 +68,25 @@ fn a_loaded_model_equals_the_saved_one() {
     assert_eq!(generated(&loaded), generated(&found.model));
 }
 
+/// A model file has the numbers of clusters that were compared, if any were.
+#[test]
+fn compared_numbers_of_clusters_are_stored() {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("levels");
+    assert!(!text(model()), "the number was given");
+    let settings = tiny(Recipe::Robust, Clusters::Auto).with(|s| {
+        s.components = Some(8);
+        s.mixture_starts = 3;
+    });
+    let fitted = common::fit(&data(), settings).model;
+    let bytes = fitted.to_bytes().unwrap();
+    let loaded = open(&bytes).unwrap();
+    assert!(text(&bytes) && loaded.to_bytes().unwrap() == bytes);
+    assert_eq!(loaded.metadata().record, fitted.metadata().record);
+    let record = &loaded.metadata().record;
+    assert_eq!(record.picked_level().map(|level| level.clusters), Some(loaded.n_clusters()), "{record:?}");
+    assert!(record.states.iter().all(|state| state.clusters == loaded.n_clusters()));
+}
+
 #[test]
 fn every_truncation_is_refused() {
     for len in 0..model().len() {

@@ -8,7 +8,9 @@ use pervade::model::Metadata;
 use pervade::record::RestartRecord;
 
 use crate::console::Console;
-use crate::report::{decided, found, occupancy_bars, on_graph_of_rows, quality, restarts, start};
+use crate::report::{
+    decided, found, levels_table, occupancy_bars, on_graph_of_rows, quality, restarts, start,
+};
 use crate::settings::short;
 use crate::{Outcome, words};
 
@@ -45,6 +47,7 @@ fn page(about: &Metadata) -> String {
     );
     text.push_str("\n  cluster    rows    share\n");
     text.push_str(&occupancy_bars(&about.occupancy));
+    text.push_str(&levels_table(&about.record.levels));
     text.push_str(&format!("\n{}", history(&about.record)));
     if let Some(scores) = about.record.kept_state() {
         text.push_str(&format!("{}\n", quality(scores)));

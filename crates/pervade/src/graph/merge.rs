@@ -127,11 +127,38 @@ pub(crate) fn group_until(parts: &Parts, target: Target, stop: &AtomicBool) -> R
             );
         }
     };
-    let groups = numbered_by_size(&merged.groups_of_all(parts), &parts.sizes);
-    let modularity = parts.graph.modularity(&groups);
-    let n_groups = merged.alive.len();
-    let by_ward = n_groups < natural_number && natural_number as f64 > WARD_ABOVE_RATIO * n_groups as f64;
-    Ok(Grouping { groups, n_groups, modularity, natural_number, by_ward })
+    Ok(merged.grouping(parts, natural_number))
+}
+
+/// The groupings of [`group_until`] into 2, 3, ... and at most `max` groups, with no more merging than for three of them.
+pub(crate) fn group_each_until(parts: &Parts, max: usize, stop: &AtomicBool) -> Result<Vec<Grouping>> {
+    let mut merged = Merging::new(parts);
+    let mut groupings = Vec::new();
+    let mut merging = true;
+    while merging {
+        check_stop(stop)?;
+        if (2..=max).contains(&merged.alive.len()) {
+            groupings.push(merged.grouping(parts, 0));
+        }
+        merging = merged.merge_best(Score::Modularity { only_if_rising: true });
+    }
+    let natural_number = merged.alive.len();
+    let is_far_below = |k: usize| natural_number as f64 > WARD_ABOVE_RATIO * k as f64;
+    let (mut by_modularity, mut by_ward) = (merged.clone(), merged);
+    groupings.iter_mut().for_each(|grouping| grouping.natural_number = natural_number);
+    for k in (2..natural_number).rev() {
+        check_stop(stop)?;
+        by_ward.merge_best(Score::Ward);
+        if !is_far_below(k) {
+            by_modularity.merge_best(Score::Modularity { only_if_rising: false });
+        }
+        if k <= max {
+            let merged = if is_far_below(k) { &by_ward } else { &by_modularity };
+            groupings.push(merged.grouping(parts, natural_number));
+        }
+    }
+    groupings.reverse();
+    Ok(groupings)
 }
 
 /// The score by which the next pair to merge is chosen.
@@ -144,6 +171,7 @@ pub(super) enum Score {
 }
 
 /// Groups during merging; each is identified by its first part.
+#[derive(Clone)]
 pub(super) struct Merging {
     /// The groups, in increasing order.
     pub(super) alive: Vec<usize>,
@@ -228,6 +256,15 @@ impl Merging {
         self.leader.iter_mut().filter(|leader| **leader == j).for_each(|leader| *leader = i);
     }
 
+    /// The groups so far, as a result.
+    fn grouping(&self, parts: &Parts, natural_number: usize) -> Grouping {
+        let groups = numbered_by_size(&self.groups_of_all(parts), &parts.sizes);
+        let modularity = parts.graph.modularity(&groups);
+        let n_groups = self.alive.len();
+        let by_ward = n_groups < natural_number && natural_number as f64 > WARD_ABOVE_RATIO * n_groups as f64;
+        Grouping { groups, n_groups, modularity, natural_number, by_ward }
+    }
+
     /// The group of every part, including those without nodes in the graph. `[C]`
     pub(super) fn groups_of_all(&self, parts: &Parts) -> Vec<usize> {
         let volumes = parts.graph.volumes();
@@ -270,4 +307,33 @@ pub(super) fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
     let mut ids = vec![0; leaders.len()];
     order.iter().enumerate().for_each(|(index, &leader)| ids[leader] = index as u32);
     leaders.iter().map(|&leader| ids[leader]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve cliques of three parts on a line, some nearer to each other than others.
+    #[test]
+    fn each_grouping_equals_that_of_its_number() {
+        let n = 36;
+        let mean = |part: usize| (part / 3 * 10 + part / 9 * 15 + part % 3) as f64;
+        let edges = (0..n * n)
+            .map(|i| (100.0 / (1.0 + (mean(i / n) - mean(i % n)).abs()) - 5.0).max(0.0).round())
+            .collect();
+        let graph = PartGraph { n_parts: n, edges };
+        let sizes = (0..n).map(|part| (part % 4 + 1) as f64).collect();
+        let parts = Parts { graph, sizes, means: (0..n).map(mean).collect(), n_latent: 1 };
+        let stop = AtomicBool::new(false);
+        let each = group_each_until(&parts, 30, &stop).unwrap();
+        assert_eq!(each.len(), 29);
+        for (index, grouping) in each.iter().enumerate() {
+            assert_eq!(*grouping, group(&parts, Target::Fixed(index + 2)).unwrap());
+        }
+        let [some, others] =
+            [true, false].map(|by_ward| each.iter().filter(|g| g.by_ward == by_ward).count());
+        assert!(some > 0 && others > 0, "{some} by Ward's criterion, {others} by modularity");
+        stop.store(true, Ordering::Relaxed);
+        assert!(matches!(group_each_until(&parts, 30, &stop), Err(Error::Interrupted { .. })));
+    }
 }

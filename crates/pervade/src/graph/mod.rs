@@ -7,8 +7,8 @@ mod prepared;
 mod refine;
 
 pub use knn::{Graph, GraphOptions};
-pub(crate) use merge::group_until;
 pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group};
+pub(crate) use merge::{group_each_until, group_until};
 pub use modularity::{PartGraph, modularity};
 pub use prepared::PreparedGraph;
 pub(crate) use prepared::{PREPARED_NEIGHBOURS, n_prepared};

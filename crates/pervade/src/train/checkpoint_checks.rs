@@ -29,6 +29,7 @@ pub(super) fn check_finished<D: Device>(run: &Run<'_, D>, restart: usize, finish
     check_pretrain(run, record, usize::MAX, 0)?;
     check_joint(record, run.settings.epochs)?;
     check_likelihood(run, finished.likelihood)?;
+    check_levels(run, record)?;
     check_kept(run, record, &finished.groups, 0)
 }
 
@@ -78,6 +79,7 @@ pub(super) fn check_best_trial<D: Device>(run: &Run<'_, D>, state: &State, best:
 
 const EPOCHS: &str = "its epochs are not those of the settings";
 const GROUPS: &str = "its groups are invalid";
+const LEVELS: &str = "its numbers of clusters are invalid";
 
 /// Checks the modularity of each of `n` trials, and the index of the best.
 fn check_trials(record: &RestartRecord, n: usize) -> Checked {
@@ -116,6 +118,8 @@ fn check_state<D: Device>(run: &Run<'_, D>, state: &State, last_epoch: usize) ->
     for record in &state.records {
         check_pretrain(run, record, phase, state.epoch)?;
         check_joint(record, joint_epochs)?;
+        ensure(state.stage != Stage::Pretrain || record.levels.is_empty(), LEVELS)?;
+        check_levels(run, record)?;
         ensure(
             n_scored > 0 || record.states.is_empty() && record.kept == 0,
             "its states are not those of the stage",
@@ -179,6 +183,19 @@ fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord, unscored: u
         record.states.iter().map(|state| state.epoch).eq(expected),
         "its states are not those of its epochs",
     )
+}
+
+/// Checks the numbers of clusters that were compared: none if the number is given, or if they were not compared;
+/// otherwise increasing, with one that is picked.
+fn check_levels<D: Device>(run: &Run<'_, D>, record: &RestartRecord) -> Checked {
+    let levels = &record.levels;
+    let n_picked = levels.iter().filter(|level| level.picked).count();
+    let n_components = run.settings.n_components;
+    let holds = levels.is_sorted_by(|a, b| a.clusters < b.clusters)
+        && levels.iter().all(|level| (2..=n_components).contains(&level.clusters))
+        && n_picked == usize::from(!levels.is_empty())
+        && (levels.is_empty() || run.settings.n_clusters.is_none());
+    ensure(holds, LEVELS)
 }
 
 /// Checks that the likelihood has the run's family, with valid parameters.

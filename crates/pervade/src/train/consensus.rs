@@ -33,6 +33,7 @@ impl<D: Device> Pack<D> {
         let history = RestartRecord {
             restart,
             reference: Some(record.restart),
+            levels: record.levels.clone(),
             pretrain: record.pretrain.clone(),
             ..RestartRecord::default()
         };

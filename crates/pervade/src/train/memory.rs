@@ -94,7 +94,9 @@ fn needed<D: Device>(
     let latents = product(&[r, n, j + 1, SINGLE]);
     let rows =
         latents.max(product(&[n, clusters + 1, SINGLE])).saturating_add(product(&[restarts, n, SINGLE]));
-    let edges = product(&[GROUPING_COPIES, r, c, c, DOUBLE]);
+    // With an unknown number of clusters, each thread refines the grouping for another number.
+    let threads = if settings.n_clusters.is_none() { rayon::current_num_threads() } else { 0 };
+    let edges = product(&[(GROUPING_COPIES * r).max(1 + threads), c, c, DOUBLE]);
     let mixture = bytes_needed(n, j, c).saturating_add(edges);
     let need = Need::of(COPIES, copies).and(LATENTS, rows).and(GRAPH, graph).and(MIXTURE, mixture);
     let need = if saved { need.and(CHECKPOINT, checkpoint) } else { need };

@@ -2,6 +2,7 @@
 
 use super::Control;
 use super::latents::latents_with_interrupt;
+use super::levels::{Candidate, best_mixture, compare};
 use super::observer::{Event, Observer, Stage, interrupt_check};
 use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
 use super::score::{build_graph, keep_best, score_states, start_modularity};
@@ -54,21 +55,29 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         tolerance: EM_TOLERANCE,
         ..EmOptions::default()
     };
-    let mut graphs = Vec::new();
+    let (mut graphs, mut all_levels) = (Vec::new(), Vec::new());
     let rng_ids = pack.state.rng_ids();
     for (slot, (rng_id, key)) in rng_ids.clone().zip(run.keys(Stream::Mixture, rng_ids)).enumerate() {
         let graph = build_graph(run, &latents[slot], rng_id, &mut check_interrupt)?;
         // The most likely mixture need not have the best groups; modularity on the graph of the same latents tells.
         // (USPS, the worst of ten restarts: ACC 87 by likelihood, 93 by modularity.)
         let is_grouped = settings.n_clusters != Some(settings.n_components);
+        // If the number of clusters is not given, all mixtures are compared once they are fitted.
+        let mut candidates = Vec::new();
         let mut score = |fit: &EmFit| {
+            if settings.n_clusters.is_none() {
+                candidates.push(Candidate::new(fit, &graph, &latents[slot], &stop)?);
+                return Ok(fit.log_likelihood);
+            }
             if !is_grouped {
                 return Ok(fit.log_likelihood);
             }
             start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)
         };
         let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
-        let mixture = fit.mixture;
+        let levels = compare(&candidates)?;
+        let mixture = best_mixture(candidates, &levels).unwrap_or(fit).mixture;
+        all_levels.push(levels);
         graphs.push(graph);
         latents[slot] = Vec::new();
         let parameters = run.architecture.mixture;
@@ -86,6 +95,12 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     }
     drop(check_interrupt);
     pack.graphs = graphs;
+    for (record, levels) in pack.state.records.iter_mut().zip(all_levels) {
+        record.levels = levels;
+        if !record.levels.is_empty() {
+            observer.event(&Event::Levels(record.restart, &record.levels));
+        }
+    }
     let scored = score_states(run, pack, observer)?;
     keep_best(run, pack, scored, observer)
 }

@@ -7,6 +7,7 @@ mod checkpoint_checks;
 mod consensus;
 mod joint;
 mod latents;
+mod levels;
 mod memory;
 mod mixture_start;
 mod neighbours;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
-use crate::record::{JointEpoch, PretrainEpoch, StateScores};
+use crate::record::{JointEpoch, Level, PretrainEpoch, StateScores};
 use crate::{Error, Result};
 
 /// A stage of a fit.
@@ -79,6 +79,8 @@ pub enum Event<'a> {
     Pretrained(usize, &'a PretrainEpoch),
     /// An epoch of joint training ended.
     Trained(usize, &'a JointEpoch),
+    /// Numbers of clusters were compared, as none was given; one is picked.
+    Levels(usize, &'a [Level]),
     /// A state was scored without labels.
     Scored(usize, &'a StateScores),
     /// A stage ended.
@@ -120,6 +122,9 @@ impl Event<'_> {
                 "event": "trained", "restart": restart, "epoch": epoch.epoch, "elbo": epoch.elbo,
                 "terms": epoch.terms, "learning_rate": epoch.learning_rate
             }),
+            Event::Levels(restart, levels) => {
+                json!({"event": "levels", "restart": restart, "levels": levels})
+            }
             Event::Scored(restart, scores) => {
                 json!({"event": "scored", "restart": restart, "scores": scores})
             }

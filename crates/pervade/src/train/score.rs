@@ -96,7 +96,7 @@ pub(super) fn start_modularity(
 ) -> Result<f64> {
     let components = mixture.assign(latents)?;
     let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
-    let grouped = group_components(settings, &parts, None, false, stop)?;
+    let grouped = group_components(settings, settings.n_clusters, &parts, None, false, stop)?;
     Ok(parts.graph.modularity(&grouped.groups))
 }
 
@@ -123,7 +123,10 @@ pub(super) fn score_states<D: Device>(
     let scored = encoded.into_par_iter().enumerate().map(|(slot, encoded)| {
         let parts = Parts::count(&graphs[slot], &encoded.latents, j, &encoded.components, &means[slot])?;
         let start = state.start_groupings.get(slot);
-        let Grouped { groups, start } = group_components(settings, &parts, start, is_fixed, &stop)?;
+        let picked = state.records[slot].picked_level().map(|level| level.clusters);
+        let n_clusters = settings.n_clusters.or(picked);
+        let Grouped { groups, start } =
+            group_components(settings, n_clusters, &parts, start, is_fixed, &stop)?;
         let clusters: Vec<u32> = encoded.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
@@ -166,10 +169,11 @@ fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Opti
     }
 }
 
-/// Groups the components of a state, which is the mixture start if `start` is `None`. With `is_fixed`, later states keep
-/// its groups.
+/// Groups the components of a state, which is the mixture start if `start` is `None`; there, into as many clusters as
+/// modularity prefers if their number is `None`. With `is_fixed`, later states keep its groups.
 fn group_components(
     settings: &CheckedSettings,
+    n_clusters: Option<usize>,
     parts: &Parts,
     start: Option<&StartGrouping>,
     is_fixed: bool,
@@ -185,7 +189,7 @@ fn group_components(
         let groups = groups.unwrap_or_else(|| start.groups.clone());
         return Ok(Grouped { groups, start: start.clone() });
     }
-    let target = settings.n_clusters.map_or(Target::Auto, Target::Fixed);
+    let target = n_clusters.map_or(Target::Auto, Target::Fixed);
     let grouping = refine_until(parts, group_until(parts, target, stop)?, stop)?;
     let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
     let start = StartGrouping {
