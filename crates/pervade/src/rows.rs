@@ -31,7 +31,7 @@ pub(crate) fn sample_rows(n_rows: usize, max_rows: usize, key: Key) -> Vec<u32> 
 }
 
 /// Squared differences of larger numbers would overflow `f32`.
-const MAX_MAGNITUDE: f32 = 1e16;
+pub(crate) const MAX_MAGNITUDE: f32 = 1e16;
 
 /// Returns an error if distances between the rows would overflow.
 ///

@@ -1,14 +1,14 @@
 //! The neighbour graph of the prepared rows, on which clusterings of any method can be compared.
 
 use super::{Graph, GraphOptions};
-use crate::Result;
 use crate::compute::Device;
-use crate::data::{Dataset, Preparation};
+use crate::data::{Dataset, Preparation, PrepareKind};
 use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
 use crate::mixture::kmeans;
-use crate::rows::sample_rows;
+use crate::rows::{MAX_MAGNITUDE, sample_rows};
 use crate::seed::{Key, Stream};
+use crate::{Error, Hint, Result};
 
 /// The largest number of rows in the graph. Modularity is a mean over edges: ten thousand rows give it to three digits.
 const MAX_ROWS: usize = 10_000;
@@ -25,6 +25,21 @@ const PREPARED: usize = u32::MAX as usize;
 pub(crate) fn n_prepared(n_rows: usize, n_columns: usize) -> usize {
     let affordable = (MAX_DIFFERENCES / n_columns.max(1) as f64).sqrt() as usize;
     n_rows.min(MAX_ROWS).min(affordable.max(100))
+}
+
+/// An error if distances from this prepared row would overflow.
+fn check_row(data: &Dataset, i: usize, row: &[f32]) -> Result<()> {
+    // NaN is too large, too.
+    let is_bad = |x: &f32| x.is_nan() || x.abs() > MAX_MAGNITUDE;
+    let Some(column) = row.iter().position(is_bad) else { return Ok(()) };
+    let problem = format!(
+        "row {}, column {} is {:e} when prepared, too large for a distance",
+        i + 1,
+        column + 1,
+        row[column]
+    );
+    let hint = Hint::new("check that value, or use ").setting_to("prepare", PrepareKind::Standardise);
+    Err(Error::data(data.source(), problem).with_hint(hint))
 }
 
 /// The neighbour graph of the prepared rows. It belongs to no model's latents, so that
@@ -63,6 +78,7 @@ impl PreparedGraph {
         let mut rows = vec![0.0; n * d];
         for (row, &i) in rows.chunks_exact_mut(d).zip(&sample) {
             preparation.prepared_row_into(data, i as usize, row);
+            check_row(data, i as usize, row)?;
         }
         let options = GraphOptions { neighbours: PREPARED_NEIGHBOURS, max_rows: n };
         let graph = Graph::build_with_interrupt(device, &rows, d, &options, key, interrupt)?;

@@ -1,8 +1,9 @@
 //! The memory that training needs, estimated before anything is allocated.
 
 use crate::compute::Device;
-use crate::config::CheckedSettings;
+use crate::config::{CheckedSettings, Choice};
 use crate::data::Dataset;
+use crate::graph::n_prepared;
 use crate::infer::pass_len;
 use crate::memory::{Need, product, require};
 use crate::mixture::bytes_needed;
@@ -30,6 +31,7 @@ const CHECKPOINT: &str = "the checkpoint";
 const ACTIVATIONS: &str = "activations of a batch";
 const LATENTS: &str = "latents and clusters of all rows";
 const GRAPH: &str = "the neighbour graph";
+const PREPARED: &str = "the neighbour graph of the rows";
 const MIXTURE: &str = "the components of the mixture";
 
 /// Returns an error if training needs more memory than is available.
@@ -53,6 +55,7 @@ fn hint(largest: &str) -> Hint {
     match largest {
         ACTIVATIONS => lower("batch").text(", ").setting("samples").text(" or ").setting("hidden"),
         LATENTS => lower("latents").text(", or give fewer rows"),
+        PREPARED => Hint::new("give a table with fewer columns, or use ").setting_to("choose", "elbo"),
         GRAPH => lower("neighbours").text(" or ").setting("graph_rows"),
         MIXTURE => lower("components").text(" or ").setting("latents"),
         CHECKPOINT => {
@@ -89,7 +92,8 @@ fn needed<D: Device>(
     // The neighbours, and two copies of the nodes' latents during the search.
     let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
         .saturating_add(product(&[2, nodes, j, SINGLE]));
-    let lists = if settings.neighbour_weight > 0.0 { 2 } else { 0 };
+    let has_pairs = settings.neighbour_weight > 0.0 || settings.is_consensus();
+    let lists = if has_pairs { 2 } else { 0 };
     let graph = graph.saturating_add(product(&[lists, r, n, neighbours, size_of::<u32>()]));
     let latents = product(&[r, n, j + 1, SINGLE]);
     let rows =
@@ -98,7 +102,14 @@ fn needed<D: Device>(
     let threads = if settings.n_clusters.is_none() { rayon::current_num_threads() } else { 0 };
     let edges = product(&[(GROUPING_COPIES * r).max(1 + threads), c, c, DOUBLE]);
     let mixture = bytes_needed(n, j, c).saturating_add(edges);
-    let need = Need::of(COPIES, copies).and(LATENTS, rows).and(GRAPH, graph).and(MIXTURE, mixture);
+    // Three copies of the prepared rows during the search.
+    let is_judged = given.choose != Choice::Elbo;
+    let prepared = if is_judged { product(&[3, n_prepared(n, d), d, SINGLE]) } else { 0 };
+    let need = Need::of(COPIES, copies)
+        .and(PREPARED, prepared)
+        .and(LATENTS, rows)
+        .and(GRAPH, graph)
+        .and(MIXTURE, mixture);
     let need = if saved { need.and(CHECKPOINT, checkpoint) } else { need };
     if device.is_host() {
         need.and(PARAMETERS, parameters).and(ACTIVATIONS, activations(settings, &architecture, r, d))
