@@ -50,6 +50,16 @@ pub const LOG_VARIANCE_LIMIT: f32 = 20.0;
 /// the likelihood to infinity.
 pub const DECODER_LOG_VARIANCE_LIMIT: f32 = 10.0;
 
+/// Lower bound of the log variance of a Gaussian column of a typed table, in standardised units (a deviation of 0.1): a column
+/// that is fitted ever more closely would otherwise outweigh all others.
+pub const LEAST_LOG_VARIANCE: f32 = -4.6;
+
+/// Bound on the logarithm of the mean of a count.
+pub const LOG_MEAN_LIMIT: f64 = 30.0;
+
+/// Bound on the logarithm of the dispersion of a count: from about 22,000 on, counts are as good as Poisson.
+pub const LOG_DISPERSION_LIMIT: f32 = 10.0;
+
 /// All operations that VaDE needs from a device.
 pub trait Device:
     Memory
@@ -60,6 +70,7 @@ pub trait Device:
     + Sums
     + Latents
     + Likelihoods
+    + TypedLikelihood
     + Prior
     + NeighbourAgreement
     + Points
@@ -75,6 +86,8 @@ impl<D> Device for D where
         + Sums
         + Latents
         + Likelihoods
+        + TypedLikelihood
+        + TypedLikelihood
         + Prior
         + NeighbourAgreement
         + Points

@@ -2,6 +2,8 @@
 //! on every machine: only additions, fused multiply-adds and bit operations in a fixed order.
 //! The system's `exp` and `ln` differ between C libraries.
 
+pub(crate) mod double;
+
 /// exp(x), within 2 ulp; 0 below -87.3 and the largest finite power above 88.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
@@ -45,6 +47,20 @@ pub fn ln(x: f32) -> f32 {
     let square = r * r;
     let tail = (p * square).mul_add(r, exponent.mul_add(-2.121_944_4e-4, -0.5 * square));
     exponent.mul_add(0.693_359_4, r + tail)
+}
+
+/// ln(1 + x) for x > -1, without cancellation near zero; NaN for others.
+#[inline(always)]
+pub fn ln_1p(x: f32) -> f32 {
+    let sum = 1.0 + x;
+    if sum == 1.0 {
+        x
+    } else if sum > 0.0 {
+        // What rounding changed in the sum is corrected by the ratio.
+        ln(sum) * (x / (sum - 1.0))
+    } else {
+        f32::NAN
+    }
 }
 
 /// ln(1 + e^x) and its derivative, the logistic function of x.
@@ -120,6 +136,12 @@ mod tests {
                 ln(x)
             );
         }
+        for i in 0..1000 {
+            let x = 10f32.powf(i as f32 * 0.03 - 20.0);
+            let expected = f64::from(x).ln_1p();
+            assert!((f64::from(ln_1p(x)) / expected - 1.0).abs() < 4e-7, "ln_1p({x}) = {}", ln_1p(x));
+        }
+        assert!(ln_1p(0.0) == 0.0 && ln_1p(-1.0).is_nan() && ln_1p(f32::NAN).is_nan());
         for i in 0..10_000u32 {
             let turn = i.wrapping_mul(429_497);
             let (sine, cosine) = sine_and_cosine_of_turn(turn);

@@ -5,7 +5,8 @@ use super::inputs::*;
 use super::{Case, EveryOperation, Tolerance};
 use crate::{DECODER_LOG_VARIANCE_LIMIT, Likelihood, Result};
 
-/// log p(x|z) of one column and its derivatives, from the decoder's outputs for it: the definition of every likelihood.
+/// log p(x|z) of one column and its derivatives, from the decoder's outputs for it: the definition of every likelihood whose
+/// columns are independent of each other.
 ///
 /// Outputs are those of [`Likelihood::n_outputs`] for one column.
 pub(super) fn log_density(family: Likelihood, x: f64, outputs: &[f64]) -> (f64, Vec<f64>) {
@@ -28,11 +29,20 @@ pub(super) fn log_density(family: Likelihood, x: f64, outputs: &[f64]) -> (f64, 
             let v = f64::from(variance);
             (-0.5 * (ln_tau + v.ln() + (o - x).powi(2) / v), vec![(x - o) / v])
         }
+        Likelihood::Multinomial | Likelihood::Typed { .. } | Likelihood::Counts => {
+            unreachable!("columns that depend on each other, or on scales")
+        }
     }
 }
 
 /// log p(x|z) of one row and its gradient for the decoder's output, in which each kind of output has D columns.
 pub(super) fn log_density_of_row(family: Likelihood, x: &[f64], output: &[f64]) -> (f64, Vec<f64>) {
+    if family == Likelihood::Multinomial {
+        let (log_sum, sum) = (log_sum_exp(output), x.iter().sum::<f64>());
+        let slope = |(x, o): (&f64, &f64)| x - sum * (o - log_sum).exp();
+        let value = x.iter().zip(output).map(|(x, o)| x * (o - log_sum)).sum();
+        return (value, x.iter().zip(output).map(slope).collect());
+    }
     let (d, mut total, mut gradient) = (x.len(), 0.0, vec![0.0; output.len()]);
     for column in 0..d {
         let outputs: Vec<f64> = output.iter().skip(column).step_by(d).copied().collect();

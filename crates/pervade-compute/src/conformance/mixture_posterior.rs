@@ -16,6 +16,7 @@ pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     let two = &[Likelihood::Bernoulli, Likelihood::GaussianFixed { variance: 0.7 }];
     let mut cases = weighted_likelihood(two, [3, 4, 19], Some(CURVED));
     cases.extend(weighted_likelihood(bernoulli, [3, 5, 43], None));
+    cases.extend(weighted_likelihood(&[Likelihood::Multinomial], [3, 2, 19], Some(CURVED)));
     cases.extend(posterior([2, 3, 4, 3], Some(CURVED)));
     // More components than a CUDA block has warps, more latents than a warp lanes.
     cases.extend(posterior([1, 3, 5, 35], None));

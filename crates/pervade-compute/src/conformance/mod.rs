@@ -38,6 +38,8 @@ mod prior;
 mod rows;
 mod soft_clusters;
 mod stick_breaking;
+mod typed;
+mod typed_rows;
 mod updates;
 
 pub use case::{Case, Check, Tolerance};
@@ -60,8 +62,10 @@ pub fn cases<D: EveryOperation>() -> Vec<Case<D>> {
         layers::cases(),
         updates::cases(),
         rows::cases(),
+        typed_rows::cases(),
         latents::cases(),
         likelihood::cases(),
+        typed::cases(),
         prior::cases(),
         neighbour_term::cases(),
         points::cases(),

@@ -6,7 +6,7 @@ use super::gradient::{LINEAR, Tensor, gradient_cases};
 use super::inputs::*;
 use super::layers::{Layer, activated, affine_gradients, affine_output};
 use super::{Case, EveryOperation, Tolerance};
-use crate::{Activation, Csr, NeighbourLists, Result, RowSelection, RowValues, RowsView, Scaling};
+use crate::{Activation, Csr, Inputs, NeighbourLists, Result, RowSelection, RowValues, RowsView, Scaling};
 
 /// How values are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,15 +25,31 @@ pub(super) enum ScalingKind {
     OneScale,
     PerColumn,
     RowNorm,
+    /// Logarithms of every second column, which keep zeros.
+    Log,
+    /// Logarithms of every second column, then a shift and a scale per column.
+    LogPerColumn,
+    /// Whole numbers, unscaled; the encoder sees logarithms.
+    Counts,
 }
 
-use ScalingKind::{OneScale, PerColumn, RowNorm, Unscaled};
+use ScalingKind::{Counts, Log, LogPerColumn, OneScale, PerColumn, RowNorm, Unscaled};
+
+/// The sum to which rows of counts are brought.
+const ROW_SUM: f32 = 25.5;
 
 pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     let every_scaling = |storage| [Unscaled, OneScale, PerColumn, RowNorm].map(|scaling| (storage, scaling));
     let mut kinds = vec![(Storage::U8, PerColumn), (Storage::F16, PerColumn), (Storage::F64, PerColumn)];
     kinds.extend(every_scaling(Storage::F32));
     kinds.extend(every_scaling(Storage::Csr));
+    kinds.extend([
+        (Storage::F32, LogPerColumn),
+        (Storage::U8, Log),
+        (Storage::Csr, Log),
+        (Storage::Csr, LogPerColumn),
+    ]);
+    kinds.extend([(Storage::F32, Counts), (Storage::U8, Counts), (Storage::Csr, Counts)]);
     let mut cases = Vec::new();
     for &(storage, scaling) in &kinds {
         cases.push(gathered(storage, scaling));
@@ -49,6 +65,7 @@ pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     }
     for shape in [[5, 9, 3], [40, 50, 130]] {
         cases.extend(input_layer(Storage::Csr, Unscaled, shape, 0));
+        cases.extend(input_layer(Storage::Csr, Counts, shape, 0));
     }
     cases
 }
@@ -65,8 +82,10 @@ pub(super) struct Table {
     columns: Vec<u32>,
     entries: Vec<f32>,
     row_norm: Option<f32>,
+    log: Vec<bool>,
     shift: Vec<f32>,
     scale: Vec<f32>,
+    inputs: Inputs<'static>,
 }
 
 impl Table {
@@ -74,6 +93,9 @@ impl Table {
         let mut single = numbers(n_rows * n_columns, 25);
         let is_absent = |i: usize| !i.is_multiple_of(3) || i / n_columns == 2;
         single.iter_mut().enumerate().filter(|(i, _)| is_absent(*i)).for_each(|(_, x)| *x = 0.0);
+        if scaling == Counts {
+            single.iter_mut().for_each(|x| *x = (20.0 * x.abs()).floor());
+        }
         let bytes: Vec<u8> = single.iter().map(|x| (255.0 * x.abs()) as u8).collect();
         let half: Vec<f16> = single.iter().map(|&x| f16::from_f32(x)).collect();
         let dense = match storage {
@@ -90,11 +112,14 @@ impl Table {
             starts.push(columns.len());
         }
         let (row_norm, shift, scale) = match scaling {
-            Unscaled => (None, Vec::new(), vec![1.0]),
+            Unscaled | Log | Counts => (None, Vec::new(), vec![1.0]),
             OneScale => (None, vec![-1.0; n_columns], vec![0.4]),
-            PerColumn => (None, numbers(n_columns, 26), scaled(n_columns, 27, 2.0)),
+            PerColumn | LogPerColumn => (None, numbers(n_columns, 26), scaled(n_columns, 27, 2.0)),
             RowNorm => (Some(3.0), Vec::new(), vec![1.0]),
         };
+        let is_log = matches!(scaling, Log | LogPerColumn);
+        let log = (0..if is_log { n_columns } else { 0 }).map(|j| j.is_multiple_of(2)).collect();
+        let inputs = if scaling == Counts { Inputs::Counts { row_sum: ROW_SUM } } else { Inputs::Values };
         Self {
             n_columns,
             dense,
@@ -106,8 +131,10 @@ impl Table {
             columns,
             entries,
             row_norm,
+            log,
             shift,
             scale,
+            inputs,
         }
     }
 
@@ -126,8 +153,10 @@ impl Table {
                 RowValues::Csr(Csr { starts: &self.starts, columns: &self.columns, values: &self.entries })
             }
         };
-        let scaling = Scaling { row_norm: self.row_norm, shift: &self.shift, scale: &self.scale };
-        use_view(RowsView { n_rows: self.n_rows(), n_columns: self.n_columns, values, scaling })
+        let scaling =
+            Scaling { row_norm: self.row_norm, log: &self.log, shift: &self.shift, scale: &self.scale };
+        let inputs = self.inputs;
+        use_view(RowsView { n_rows: self.n_rows(), n_columns: self.n_columns, values, scaling, inputs })
     }
 
     /// x' = (x * row_factor - shift_j) * scale_j for row `i`; those beyond the last row repeat it.
@@ -138,9 +167,22 @@ impl Table {
         let value = |(j, x): (usize, &f64)| {
             let shift = self.shift.get(j).map_or(0.0, |&shift| f64::from(shift));
             let scale = if self.scale.len() == 1 { self.scale[0] } else { self.scale[j] };
-            (x * factor - shift) * f64::from(scale)
+            let x = x * factor;
+            let x = if self.log.get(j).copied().unwrap_or(false) { x.ln_1p() } else { x };
+            (x - shift) * f64::from(scale)
         };
         row.iter().enumerate().map(value).collect()
+    }
+
+    /// What the encoder sees of row `i`.
+    fn input_row(&self, i: usize) -> Vec<f64> {
+        let mut row = self.scaled_row(i);
+        if self.inputs != Inputs::Values {
+            let sum: f64 = row.iter().sum();
+            let seen = |x: &mut f64| if sum > 0.0 { (*x * f64::from(ROW_SUM) / sum).ln_1p() } else { 0.0 };
+            row.iter_mut().for_each(|x| *x = seen(x));
+        }
+        row
     }
 }
 
@@ -232,7 +274,7 @@ fn input_layer<D: EveryOperation>(
     let name = format!("first layer {b}x{d}x{m}, {storage:?}, {scaling:?}");
     let tolerance = Tolerance::Products(1.0);
     let table = move || Table::new(storage, scaling, first + b + 1, d);
-    let x = move || (first..first + b).flat_map(|i| table().scaled_row(i)).collect::<Vec<f64>>();
+    let x = move || (first..first + b).flat_map(|i| table().input_row(i)).collect::<Vec<f64>>();
     let (weight, bias, dy) = (numbers(d * m, 28), numbers(m, 29), numbers(b * m, 30));
     let parameters = [weight.clone(), bias.clone()];
     let wide_parameters = parameters.clone().map(|values| wide(&values));

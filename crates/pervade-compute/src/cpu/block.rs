@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::components::{Components, LANES, Moments};
+use crate::math::double::exp_lanes;
 use crate::wide::{VectorKernel, run_widest};
 
 /// Rows computed together: they share the loads of a component.
@@ -148,7 +149,7 @@ impl VectorKernel for Softmax<'_> {
             for m in (0..n_padded).step_by(LANES) {
                 let value = lanes_mut(values, m);
                 for lane in 0..LANES {
-                    value[lane] = exp_nonpositive(value[lane] - highest);
+                    value[lane] = exp_lanes(value[lane] - highest);
                     sums[lane] += value[lane];
                 }
             }
@@ -224,64 +225,10 @@ fn lanes_mut(values: &mut [f64], start: usize) -> &mut [f64; LANES] {
     (&mut values[start..start + LANES]).try_into().expect("a slice of LANES")
 }
 
-/// Below this the exponential is flushed to zero: it would be subnormal.
-const EXP_UNDERFLOW: f64 = -708.0;
-
-/// e^x for x <= 0, without a branch or a call, so that it runs in vector lanes.
-///
-/// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its series to r^13 (the next term is below 5e-18),
-/// 2^n through the bits of the exponent.
-#[inline(always)]
-pub(super) fn exp_nonpositive(x: f64) -> f64 {
-    /// Adding it leaves the nearest integer in the low bits of the sum.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    /// ln 2 in two parts; the first has zeros at its end, so that n times it is exact.
-    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
-    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const SERIES: [f64; 14] = [
-        1.0 / 6_227_020_800.0,
-        1.0 / 479_001_600.0,
-        1.0 / 39_916_800.0,
-        1.0 / 3_628_800.0,
-        1.0 / 362_880.0,
-        1.0 / 40_320.0,
-        1.0 / 5_040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ];
-    let bounded = if x < EXP_UNDERFLOW { EXP_UNDERFLOW } else { x };
-    let rounded = bounded * std::f64::consts::LOG2_E + ROUND;
-    let n = rounded - ROUND;
-    let r = (bounded - n * LN2_HIGH) - n * LN2_LOW;
-    let mut series = SERIES[0];
-    for coefficient in &SERIES[1..] {
-        series = series * r + coefficient;
-    }
-    let power_of_two = f64::from_bits((rounded.to_bits() << 52).wrapping_add(1023 << 52));
-    if x < EXP_UNDERFLOW { 0.0 } else { series * power_of_two }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wide::{Width, run_at, supported_widths};
-
-    #[test]
-    fn exp_agrees_with_the_standard_library() {
-        for step in 0..700_000 {
-            let x = -f64::from(step) * 1.0113e-3;
-            let (ours, theirs) = (exp_nonpositive(x), x.exp());
-            assert!((ours - theirs).abs() <= 1e-14 * theirs, "exp({x}) = {ours}, expected {theirs}");
-        }
-        assert_eq!(exp_nonpositive(0.0), 1.0);
-        assert_eq!(exp_nonpositive(-800.0), 0.0);
-        assert_eq!(exp_nonpositive(f64::NEG_INFINITY), 0.0);
-    }
 
     #[test]
     fn every_vector_width_gives_the_same_bits() {

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use super::simd::{Isa, for_isa};
 use super::{Cpu, CpuSums, M};
-use crate::math::{exp, softplus_and_logistic};
+use crate::math::{exp, ln, softplus_and_logistic};
+use crate::ops::NEEDS_COLUMNS;
 use crate::{DECODER_LOG_VARIANCE_LIMIT, Likelihood, Likelihoods, Result};
 
 pub(super) const LN_TAU: f32 = 1.837_877_1; // ln(2 pi)
@@ -14,13 +15,9 @@ const LANES: usize = 16;
 
 impl Likelihoods for Cpu {
     fn likelihood(&self, families: &[Likelihood], x: &M, output: &mut M, sums: &mut CpuSums) -> Result<()> {
-        let (b, n_samples) = (sums.n_rows, output.rows);
+        let n_samples = output.rows;
         log_likelihoods(self.isa, families, x, |_| 1.0 / n_samples as f32, output, sums);
-        let per_row = (n_samples / b) as f64;
-        for (restart, total) in sums.totals.iter_mut().enumerate() {
-            let rows = &sums.per_row[restart * n_samples..(restart + 1) * n_samples];
-            total.reconstruction += rows.iter().map(|r| r[0]).sum::<f64>() / per_row;
-        }
+        sums.add_reconstruction(n_samples);
         Ok(())
     }
 }
@@ -47,6 +44,8 @@ pub(super) fn log_likelihoods(
                 Likelihood::GaussianFixed { variance } => {
                     gaussian_fixed(isa, scale, variance, target, out, &mut total);
                 }
+                Likelihood::Multinomial => multinomial(isa, scale, target, out, &mut total),
+                Likelihood::Typed { .. } | Likelihood::Counts => panic!("{NEEDS_COLUMNS}"),
             }
             row_sums[0] = total.iter().map(|&t| f64::from(t)).sum();
         },
@@ -70,7 +69,7 @@ for_isa! {
     /// -1/2 (ln 2 pi v + (x - m)^2 / v), v one number; gradient (m - x) / v.
     fn gaussian_fixed(scale: f32, variance: f32, x: &[f32], out: &mut [f32], total: &mut [f32; LANES]) {
         let inverse = 1.0 / variance;
-        let constant = LN_TAU + crate::math::ln(variance);
+        let constant = LN_TAU + ln(variance);
         for (x, out) in x.chunks(LANES).zip(out.chunks_mut(LANES)) {
             for ((t, &x), o) in total.iter_mut().zip(x).zip(out) {
                 let error = *o - x;
@@ -97,6 +96,34 @@ for_isa! {
                 *m = scale * weighted;
                 *l = if l.abs() < LIMIT { 0.5 * scale * (1.0 - squared) } else { 0.0 };
             }
+        }
+    }
+}
+
+for_isa! {
+    /// The sum of x_j log softmax(o)_j; gradient (sum of x) softmax(o) - x.
+    fn multinomial(scale: f32, x: &[f32], out: &mut [f32], total: &mut [f32; LANES]) {
+        let mut largest = [f32::NEG_INFINITY; LANES];
+        for out in out.chunks(LANES) {
+            largest.iter_mut().zip(out).for_each(|(most, &o)| *most = if o > *most { o } else { *most });
+        }
+        let largest = largest.into_iter().fold(f32::NEG_INFINITY, f32::max);
+        let (mut powers, mut weights) = ([0.0f32; LANES], [0.0f32; LANES]);
+        for (x, out) in x.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let lanes = total.iter_mut().zip(&mut powers).zip(&mut weights);
+            for (((t, power), weight), (&x, o)) in lanes.zip(x.iter().zip(out)) {
+                let below = *o - largest;
+                *t = x.mul_add(below, *t);
+                *weight += x;
+                *o = exp(below);
+                *power += *o;
+            }
+        }
+        let (sum, weight) = (powers.iter().sum::<f32>(), weights.iter().sum::<f32>());
+        total.iter_mut().zip(weights).for_each(|(t, weight)| *t -= weight * ln(sum));
+        let factor = weight / sum;
+        for (o, &x) in out.iter_mut().zip(x) {
+            *o = scale * o.mul_add(factor, -x);
         }
     }
 }

@@ -9,7 +9,6 @@ mod batch_norm;
 mod block;
 mod codes;
 mod convolution;
-mod gamma;
 mod latents;
 mod layers;
 mod likelihood;
@@ -27,6 +26,7 @@ pub mod simd;
 mod soft_clusters;
 mod stick_breaking;
 mod sums;
+mod typed;
 
 pub use block::{Block, argmax};
 pub use memory::Cpu;
@@ -34,5 +34,6 @@ pub use neighbours::nearest_rows;
 pub use points::CpuPoints;
 pub use rows::CpuBatch;
 pub use sums::CpuSums;
+pub use typed::CpuColumns;
 
 type M = crate::Matrix<Vec<f32>>;

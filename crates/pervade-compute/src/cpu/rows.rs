@@ -6,16 +6,18 @@ use super::layers::column_sums;
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::{Cpu, M, adam};
-use crate::ops::draw_neighbour;
+use crate::math::ln_1p;
+use crate::ops::{count_factor, draw_neighbour, hiding_threshold, is_hidden};
 use crate::{
-    Activation, AdamStep, Affine, Csr, Layers, Matrix, NeighbourLists, Params, Result, RowSelection,
-    RowValues, Rows, RowsView, Scaling,
+    Activation, AdamStep, Affine, Csr, Draw, Inputs, Layers, Matrix, NeighbourLists, Params, Result,
+    RowSelection, RowValues, Rows, RowsView,
 };
 
-/// The data as sparse rows, if they are stored so and their scaling maps zero to zero.
+/// The data as sparse rows, if they are stored so and what the encoder sees of a zero is a zero.
 fn sparse<'a>(rows: &RowsView<'a>) -> Option<Csr<'a>> {
+    let keeps_zeros = rows.scaling.shift.is_empty() && !matches!(rows.inputs, Inputs::Typed(_));
     match rows.values {
-        RowValues::Csr(csr) if rows.scaling.shift.is_empty() => Some(csr),
+        RowValues::Csr(csr) if keeps_zeros => Some(csr),
         _ => None,
     }
 }
@@ -25,6 +27,8 @@ fn sparse<'a>(rows: &RowsView<'a>) -> Option<Csr<'a>> {
 pub struct CpuBatch {
     /// Dense and scaled, [R, B, D].
     pub(super) x: M,
+    /// What the encoder sees of them, [R, B, E], unless it is `x` or sparse.
+    input: Option<M>,
     /// Indices of the rows, [R, B].
     row_indices: Vec<usize>,
     /// The neighbours of all rows, if the second half of each restart's rows are neighbours of the first.
@@ -65,14 +69,26 @@ fn selected_row(
 const STRIPE: usize = 64;
 
 impl CpuBatch {
-    fn fill_entries(&mut self, csr: Csr<'_>, scaling: Scaling<'_>) {
+    /// What the encoder sees of the batch, as a dense matrix.
+    fn input(&self) -> &M {
+        self.input.as_ref().unwrap_or(&self.x)
+    }
+
+    fn fill_entries(&mut self, csr: Csr<'_>, rows: &RowsView<'_>) {
+        let scaling = rows.scaling;
         self.entries.clear();
         self.ends.clear();
         for &row in &self.row_indices {
             let (columns, values) = csr.row(row);
             let factor = scaling.row_factor(values);
             let entry = |(&c, &x): (&u32, &f32)| (c, scaling.entry(c, x, factor));
+            let first = self.entries.len();
             self.entries.extend(columns.iter().zip(values).map(entry));
+            if let Inputs::Counts { row_sum } = rows.inputs {
+                let entries = &mut self.entries[first..];
+                let factor = count_factor(row_sum, entries.iter().map(|entry| entry.1));
+                entries.iter_mut().for_each(|(_, x)| *x = ln_1p(*x * factor));
+            }
             self.ends.push(self.entries.len());
         }
     }
@@ -140,9 +156,11 @@ impl Rows for Cpu {
 
     fn batch(&self, rows: &RowsView<'_>, restarts: usize, n_rows: usize) -> Result<CpuBatch> {
         let d = rows.n_columns;
-        let x = Matrix { data: vec![0.0; restarts * n_rows * d], restarts, rows: n_rows, columns: d };
-        let row_indices = vec![0; restarts * n_rows];
-        Ok(CpuBatch { x, row_indices, neighbours: None, ends: Vec::new(), entries: Vec::new() })
+        let matrix = |columns: usize| Matrix::zeros(self, restarts, n_rows, columns);
+        let has_own_input = rows.inputs != Inputs::Values && sparse(rows).is_none();
+        let input = if has_own_input { Some(matrix(rows.n_inputs())?) } else { None };
+        let (x, row_indices) = (matrix(d)?, vec![0; restarts * n_rows]);
+        Ok(CpuBatch { x, input, row_indices, neighbours: None, ends: Vec::new(), entries: Vec::new() })
     }
 
     fn batch_with_neighbours(
@@ -163,14 +181,33 @@ impl Rows for Cpu {
             *row = selected_row(selection, neighbours, index / b, index % b, b, n);
             rows.row_into(*row, out);
         });
+        if let Some(input) = &mut batch.input {
+            let x = batch.x.data.par_chunks(columns);
+            let inputs = input.data.par_chunks_mut(input.columns).with_min_len(8);
+            inputs.zip(x).for_each(|(input, x)| rows.inputs.write(x, input));
+        }
         if let Some(csr) = sparse(rows) {
-            batch.fill_entries(csr, rows.scaling);
+            batch.fill_entries(csr, rows);
         }
         Ok(())
     }
 
     fn batch_rows<'b>(&self, batch: &'b CpuBatch) -> &'b M {
         &batch.x
+    }
+
+    fn hide_cells(&self, rows: &RowsView<'_>, draw: Draw<'_>, rate: f32, batch: &mut CpuBatch) -> Result<()> {
+        let (Inputs::Typed(columns), Some(input)) = (rows.inputs, &mut batch.input) else { return Ok(()) };
+        let (b, width, threshold) = (batch.x.rows, input.columns, hiding_threshold(rate));
+        input.data.par_chunks_mut(width).with_min_len(8).enumerate().for_each(|(index, input)| {
+            let (key, row) = (draw.keys[index / b], index % b);
+            for (j, column) in columns.iter().enumerate() {
+                if is_hidden(key, draw.step, row, j, threshold) {
+                    column.write_input(f32::NAN, input);
+                }
+            }
+        });
+        Ok(())
     }
 
     fn input_affine(
@@ -185,7 +222,7 @@ impl Rows for Cpu {
         if sparse(rows).is_some() {
             batch.sparse_affine(self.isa, params, layer, activation, y);
         } else {
-            return self.affine(params, layer, &batch.x, activation, y);
+            return self.affine(params, layer, batch.input(), activation, y);
         }
         Ok(())
     }
@@ -203,7 +240,7 @@ impl Rows for Cpu {
             batch.sparse_affine_backward(self.isa, params, layer, dy);
             update.into_iter().for_each(|step| adam::adam_layer(self.isa, params, layer, step));
         } else {
-            return self.affine_backward_weights(params, layer, &batch.x, dy, update);
+            return self.affine_backward_weights(params, layer, batch.input(), dy, update);
         }
         Ok(())
     }

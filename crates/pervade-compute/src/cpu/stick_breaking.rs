@@ -8,8 +8,8 @@
 
 use rayon::prelude::*;
 
-use super::gamma::{exp, ln, ln_gamma_and_digamma, trigamma};
 use super::{Cpu, CpuSums, M};
+use crate::math::double::{exp, ln, ln_gamma_and_digamma, trigamma};
 use crate::{
     DRAWN_FRACTION, Draw, KUMARASWAMY_LIMITS, MAX_STICKS, Result, SERIES_TERMS, StickBreaking, StickPrior,
 };

@@ -17,6 +17,16 @@ impl CpuSums {
     pub(super) fn rows(&mut self, n: usize) -> &mut [[f64; 3]] {
         &mut self.per_row[..n]
     }
+
+    /// Adds the log likelihoods in the rows' scratch to the totals: the mean over the samples of each row, with `n_samples`
+    /// samples per restart.
+    pub(super) fn add_reconstruction(&mut self, n_samples: usize) {
+        let per_row = (n_samples / self.n_rows) as f64;
+        for (restart, total) in self.totals.iter_mut().enumerate() {
+            let rows = &self.per_row[restart * n_samples..(restart + 1) * n_samples];
+            total.reconstruction += rows.iter().map(|r| r[0]).sum::<f64>() / per_row;
+        }
+    }
 }
 
 impl Sums for Cpu {

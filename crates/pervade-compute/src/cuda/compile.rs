@@ -11,13 +11,14 @@ use super::driver::failed;
 use crate::{Advice, Error, KernelCache, Precision, Result};
 
 /// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 21] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
     ("rows.cu", include_str!("kernels/rows.cu")),
     ("layers.cu", include_str!("kernels/layers.cu")),
     ("latents.cu", include_str!("kernels/latents.cu")),
     ("likelihood.cu", include_str!("kernels/likelihood.cu")),
+    ("typed.cu", include_str!("kernels/typed.cu")),
     ("convolution.cu", include_str!("kernels/convolution.cu")),
     ("batch_norm.cu", include_str!("kernels/batch_norm.cu")),
     ("prior.cu", include_str!("kernels/prior.cu")),

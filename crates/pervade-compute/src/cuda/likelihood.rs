@@ -36,9 +36,12 @@ impl Cuda {
         assert!(shares.as_ref().is_none_or(fits), "a share for each sample of each row");
         let (shares, d_shares) =
             shares.map_or((0, 0), |(shares, d)| (shares.data.address(0), d.data.address(0)));
+        let n_multinomial = families.iter().filter(|family| **family == Likelihood::Multinomial).count();
+        assert!([0, families.len()].contains(&n_multinomial), "all families are multinomial, or none");
+        let is_multinomial = n_multinomial > 0;
         let families = Families::new(families);
         let launch = Launch {
-            kernel: Kernel::Likelihood,
+            kernel: if is_multinomial { Kernel::Multinomial } else { Kernel::Likelihood },
             grid: (output.rows as u32, output.restarts as u32, 1),
             threads: if x.columns > 128 { 128 } else { 64 },
             shared: 0,
@@ -56,7 +59,8 @@ impl Cuda {
             x.columns.into(),
             output.columns.into(),
         ];
-        self.driver.launch(launch, &args)
+        // The families and the width of the output say nothing about multinomial rows.
+        self.driver.launch(launch, if is_multinomial { &args[1..args.len() - 1] } else { &args })
     }
 }
 

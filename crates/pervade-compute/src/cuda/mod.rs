@@ -24,6 +24,7 @@ mod rows;
 mod soft_clusters;
 mod stick_breaking;
 mod sums;
+mod typed;
 
 use std::sync::Mutex;
 
@@ -34,6 +35,7 @@ pub use points::CudaPoints;
 pub use recording::CudaRecording;
 pub use rows::{CudaBatch, CudaRows};
 pub use sums::CudaSums;
+pub use typed::CudaColumns;
 
 use self::driver::{Driver, Kernel, Launch};
 use self::recording::Recorded;

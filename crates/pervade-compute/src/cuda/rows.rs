@@ -2,13 +2,17 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::driver::{Arg, DeviceMemory, Driver, Kernel, Keys, Launch, MOST_RESTARTS};
 use super::recording::{DrawnNeighbours, Shuffle};
+use super::typed::upload_columns;
 use super::{Cuda, CudaBuffer, M, blocks};
+use crate::ops::hiding_threshold;
 use crate::random::Key;
 use crate::{
-    Activation, AdamStep, Affine, Error, Layers, Matrix, NeighbourLists, Params, Result, RowSelection,
-    RowValues, Rows, RowsView, Scaling,
+    Activation, AdamStep, Affine, Draw, Error, Inputs, Layers, Matrix, NeighbourLists, Params, Result,
+    RowSelection, RowValues, Rows, RowsView, Scaling,
 };
 
 /// `Rows` in `kernels/rows.cu`.
@@ -37,6 +41,18 @@ pub struct CudaRows {
     n_columns: usize,
     kind: u32,
     row_norm: f32,
+    inputs: CudaInputs,
+    n_inputs: usize,
+}
+
+/// What the encoder sees of a row.
+enum CudaInputs {
+    Values,
+    /// The columns, as in `kernels/typed.cu`.
+    Typed(DeviceMemory<u32>),
+    Counts {
+        row_sum: f32,
+    },
 }
 
 impl CudaRows {
@@ -59,10 +75,19 @@ impl CudaRows {
 /// The rows of a step, scaled and dense.
 pub struct CudaBatch {
     pub(super) x: M,
+    /// What the encoder sees of them, unless it is `x`.
+    input: Option<M>,
     /// Row indices: [R, N] for a whole epoch, or [R, B] for one batch.
     row_indices: DeviceMemory<u32>,
     /// If the second half of each restart's rows are neighbours of the first.
     neighbours: Option<CudaNeighbours>,
+}
+
+impl CudaBatch {
+    /// What the encoder sees of the batch.
+    fn input(&self) -> &M {
+        self.input.as_ref().unwrap_or(&self.x)
+    }
 }
 
 /// The neighbours of all rows, and those that were drawn.
@@ -85,8 +110,22 @@ impl CudaNeighbours {
     }
 }
 
-/// Copies the data set to the device.
+/// Copies the data set to the device. Rows of typed tables, and rows of which logarithms are taken, are scaled here, in the
+/// precision of their values.
 fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
+    if !data.scaling.log.is_empty() || matches!(data.inputs, Inputs::Typed(_)) {
+        let mut x = vec![0.0; data.n_rows * data.n_columns];
+        let rows = x.par_chunks_mut(data.n_columns.max(1)).enumerate();
+        rows.for_each(|(i, row)| data.row_into(i, row));
+        let scaling = Scaling { row_norm: None, log: &[], shift: &[], scale: &[1.0] };
+        upload_scaled(driver, RowsView { values: RowValues::F32(&x), scaling, ..data })
+    } else {
+        upload_scaled(driver, data)
+    }
+}
+
+/// Copies a data set without logarithms to the device.
+fn upload_scaled(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
     let (kind, values) = match data.values {
         RowValues::U8(x) => (0, driver.upload(x)?),
         RowValues::F16(x) => (1, driver.upload(bytemuck::cast_slice(x))?),
@@ -103,7 +142,7 @@ fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
         let wide: Vec<u64> = csr.starts.iter().map(|&start| start as u64).collect();
         starts = Some(driver.upload(&wide)?);
     }
-    let Scaling { row_norm, shift, scale } = data.scaling;
+    let Scaling { row_norm, log: _, shift, scale } = data.scaling;
     Ok(CudaRows {
         values,
         columns,
@@ -114,6 +153,12 @@ fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
         n_columns: data.n_columns,
         kind,
         row_norm: row_norm.unwrap_or(0.0),
+        inputs: match data.inputs {
+            Inputs::Values => CudaInputs::Values,
+            Inputs::Typed(columns) => CudaInputs::Typed(upload_columns(driver, columns)?),
+            Inputs::Counts { row_sum } => CudaInputs::Counts { row_sum },
+        },
+        n_inputs: data.n_inputs(),
     })
 }
 
@@ -134,6 +179,30 @@ impl Cuda {
         let of_neighbours = [Arg::from(lists), n_neighbours.into(), drawn.into(), Arg::of(&keys)];
         self.driver.launch(launch, &args.into_iter().chain(sizes).chain(of_neighbours).collect::<Vec<_>>())
     }
+
+    /// Writes what the encoder sees of the rows of the batch.
+    fn write_inputs(&self, rows: &CudaRows, batch: &CudaBatch) -> Result<()> {
+        let Some(input) = &batch.input else { return Ok(()) };
+        let [from, to] = [&batch.x, input].map(|matrix| Arg::from(matrix.data.address(0)));
+        let d = Arg::from(rows.n_columns);
+        match &rows.inputs {
+            CudaInputs::Values => Ok(()),
+            CudaInputs::Typed(columns) => {
+                let args = [columns.address(0).into(), from, to, d, input.columns.into()];
+                self.driver.launch(per_row(Kernel::TypedInputs, &batch.x), &args)
+            }
+            CudaInputs::Counts { row_sum } => {
+                let args = [from, to, d, (*row_sum).into()];
+                self.driver.launch(per_row(Kernel::CountInputs, &batch.x), &args)
+            }
+        }
+    }
+}
+
+/// A launch with one block for each row of a batch.
+fn per_row(kernel: Kernel, x: &M) -> Launch {
+    let threads = if x.columns > 128 { 256 } else { 64 };
+    Launch { kernel, grid: (x.rows as u32, x.restarts as u32, 1), threads, shared: 0 }
 }
 
 impl Rows for Cuda {
@@ -149,8 +218,12 @@ impl Rows for Cuda {
             return Err(Error::TooManyRestarts { restarts, most: MOST_RESTARTS });
         }
         let row_indices = self.driver.zeros(restarts * rows.n_rows.max(n_rows))?;
-        let x = Matrix::zeros(self, restarts, n_rows, rows.n_columns)?;
-        Ok(CudaBatch { x, row_indices, neighbours: None })
+        let matrix = |columns: usize| Matrix::zeros(self, restarts, n_rows, columns);
+        let input = match rows.inputs {
+            CudaInputs::Values => None,
+            CudaInputs::Typed(_) | CudaInputs::Counts { .. } => Some(matrix(rows.n_inputs)?),
+        };
+        Ok(CudaBatch { x: matrix(rows.n_columns)?, input, row_indices, neighbours: None })
     }
 
     fn batch_with_neighbours(
@@ -213,20 +286,33 @@ impl Rows for Cuda {
             (neighbours.lists.address(0), neighbours.n_neighbours as u64, neighbours.drawn.address(0))
         });
         let raw = rows.raw();
-        let launch = Launch {
-            kernel: Kernel::Gather,
-            grid: (x.rows as u32, x.restarts as u32, 1),
-            threads: if x.columns > 128 { 256 } else { 64 },
-            shared: 0,
-        };
         let addresses =
             [indices, stride as u64, clock, first, x.data.address(0), lists, k, drawn].map(Arg::from);
         let args = [Arg::of(&raw)].into_iter().chain(addresses).chain([Arg::from(half)]);
-        self.driver.launch(launch, &args.collect::<Vec<_>>())
+        self.driver.launch(per_row(Kernel::Gather, x), &args.collect::<Vec<_>>())?;
+        self.write_inputs(rows, batch)
     }
 
     fn batch_rows<'b>(&self, batch: &'b CudaBatch) -> &'b M {
         &batch.x
+    }
+
+    fn hide_cells(&self, rows: &CudaRows, draw: Draw<'_>, rate: f32, batch: &mut CudaBatch) -> Result<()> {
+        let (CudaInputs::Typed(columns), Some(input)) = (&rows.inputs, &batch.input) else { return Ok(()) };
+        // The first layer's weight gradient reads the inputs.
+        self.sync_all_pending()?;
+        let (keys, clock, step) = self.draw_arguments(draw);
+        let args = [
+            columns.address(0).into(),
+            Arg::of(&keys),
+            clock.into(),
+            step.into(),
+            hiding_threshold(rate).into(),
+            input.data.address(0).into(),
+            rows.n_columns.into(),
+            input.columns.into(),
+        ];
+        self.driver.launch(per_row(Kernel::HideCells, &batch.x), &args)
     }
 
     fn input_affine(
@@ -239,7 +325,7 @@ impl Rows for Cuda {
         y: &mut M,
     ) -> Result<()> {
         // Sparse rows became dense in `gather`: a dense product on the tensor cores is faster than a sparse one.
-        self.affine(params, layer, &batch.x, activation, y)
+        self.affine(params, layer, batch.input(), activation, y)
     }
 
     fn input_affine_backward(
@@ -251,6 +337,6 @@ impl Rows for Cuda {
         dy: &M,
         update: Option<&AdamStep>,
     ) -> Result<()> {
-        self.affine_backward_weights(params, layer, &batch.x, dy, update)
+        self.affine_backward_weights(params, layer, batch.input(), dy, update)
     }
 }

@@ -2,8 +2,10 @@
 
 use half::f16;
 
+use crate::math::{double, ln_1p};
+use crate::ops::density;
 use crate::random::Key;
-use crate::{Activation, AdamStep, Affine, Matrix, Memory, Params, Result};
+use crate::{Activation, AdamStep, Affine, ColumnTable, Draw, Matrix, Memory, Params, Result, TypedColumn};
 
 /// A view of a table for a device: values of one type, row-major, and their scaling.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +16,56 @@ pub struct RowsView<'a> {
     pub n_columns: usize,
     /// The unscaled values.
     pub values: RowValues<'a>,
-    /// How they are scaled to become the network's input.
+    /// How they are scaled.
     pub scaling: Scaling<'a>,
+    /// What the network sees of a scaled row.
+    pub inputs: Inputs<'a>,
+}
+
+/// What the encoder sees of a scaled row x.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Inputs<'a> {
+    /// The scaled values themselves.
+    #[default]
+    Values,
+    /// An expansion of each column; see [`TypedColumn::write_input`].
+    Typed(&'a [TypedColumn]),
+    /// log1p(x row_sum / (sum of the row)); sparse rows stay sparse. A row of zeros gives zeros.
+    Counts {
+        /// The sum that rows are brought to, usually the median of all sums.
+        row_sum: f32,
+    },
+}
+
+impl Inputs<'_> {
+    /// Columns of the encoder's input, for a table with D columns.
+    pub fn n_inputs(self, n_columns: usize) -> usize {
+        match self {
+            Inputs::Values | Inputs::Counts { .. } => n_columns,
+            Inputs::Typed(columns) => ColumnTable::Typed(columns).n_inputs(),
+        }
+    }
+
+    /// Writes what the encoder sees of a scaled row.
+    #[inline]
+    pub fn write(self, x: &[f32], input: &mut [f32]) {
+        match self {
+            Inputs::Values => input.copy_from_slice(x),
+            Inputs::Typed(columns) => {
+                columns.iter().zip(x).for_each(|(column, &x)| column.write_input(x, input));
+            }
+            Inputs::Counts { row_sum } => {
+                let factor = count_factor(row_sum, x.iter().copied());
+                input.iter_mut().zip(x).for_each(|(to, &x)| *to = ln_1p(x * factor));
+            }
+        }
+    }
+}
+
+/// What brings a row of counts (for a sparse row, its entries) to the sum `row_sum`; zero for a row of zeros.
+pub(crate) fn count_factor(row_sum: f32, x: impl Iterator<Item = f32>) -> f32 {
+    let sum = density::row_sum(x);
+    if sum > 0.0 { (f64::from(row_sum) / sum) as f32 } else { 0.0 }
 }
 
 /// The values of a table.
@@ -53,13 +103,16 @@ impl<'a> Csr<'a> {
     }
 }
 
-/// How values are scaled: `x' = (x * row_factor - shift_j) * scale_j`.
+/// How values are scaled: `x' = (x * row_factor - shift_j) * scale_j`, or `(log1p(x * row_factor) - shift_j) * scale_j`. A
+/// value that is NaN stays so.
 ///
 /// `row_factor` is `row_norm / ||x||` where rows are normalised (rows of zeros stay zero), else 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling<'a> {
     /// The Euclidean norm to which rows are normalised, if they are.
     pub row_norm: Option<f32>,
+    /// Whether log1p is taken before the shift: empty, or one value per column.
+    pub log: &'a [bool],
     /// Subtracted: empty, or one value per column. Empty for rows that must stay sparse.
     pub shift: &'a [f32],
     /// Multiplied with afterwards: a single value, or one per column.
@@ -75,6 +128,9 @@ impl Scaling<'_> {
             for x in row.iter_mut() {
                 *x *= row_factor;
             }
+        }
+        for (x, _) in row.iter_mut().zip(self.log).filter(|(_, is_log)| **is_log) {
+            *x = ln_1p(*x);
         }
         if !self.shift.is_empty() {
             row.iter_mut().zip(self.shift).for_each(|(x, shift)| *x -= shift);
@@ -98,8 +154,27 @@ impl Scaling<'_> {
     #[inline]
     pub fn entry(&self, column: u32, value: f32, row_factor: f32) -> f32 {
         debug_assert!(self.shift.is_empty(), "sparse rows have no shift");
-        let scale = if self.scale.len() == 1 { self.scale[0] } else { self.scale[column as usize] };
-        value * row_factor * scale
+        let column = column as usize;
+        let value = value * row_factor;
+        let value = if self.is_log(column) { ln_1p(value) } else { value };
+        value * self.column_scale(column)
+    }
+
+    /// The scaled value of a cell in double precision, for rows that are not normalised: seconds since 1970 have more digits
+    /// than single precision.
+    #[inline]
+    pub fn cell(&self, column: usize, value: f64) -> f32 {
+        let value = if self.is_log(column) { double::ln_1p(value) } else { value };
+        let shift = self.shift.get(column).copied().unwrap_or(0.0);
+        ((value - f64::from(shift)) * f64::from(self.column_scale(column))) as f32
+    }
+
+    fn is_log(&self, column: usize) -> bool {
+        self.log.get(column).copied().unwrap_or(false)
+    }
+
+    fn column_scale(&self, column: usize) -> f32 {
+        if self.scale.len() == 1 { self.scale[0] } else { self.scale[column] }
     }
 }
 
@@ -123,11 +198,33 @@ impl RowValues<'_> {
 }
 
 impl RowsView<'_> {
-    /// Writes row `i`, scaled, into `out` of length D.
+    /// Writes row `i`, scaled, into `out` of length D. Cells of typed tables are scaled in double precision.
     #[inline]
     pub fn row_into(&self, i: usize, out: &mut [f32]) {
+        if let (Inputs::Typed(_), RowValues::F64(values)) = (self.inputs, self.values) {
+            let cells = &values[i * self.n_columns..(i + 1) * self.n_columns];
+            out.iter_mut().zip(cells).enumerate().for_each(|(j, (x, &c))| *x = self.scaling.cell(j, c));
+            return;
+        }
         self.values.row_into(i, self.n_columns, out);
-        self.scaling.apply(out);
+        if let Inputs::Typed(_) = self.inputs {
+            // As above: the type that the same numbers are stored in makes no difference.
+            out.iter_mut().enumerate().for_each(|(j, x)| *x = self.scaling.cell(j, f64::from(*x)));
+        } else {
+            self.scaling.apply(out);
+        }
+    }
+
+    /// Columns of the encoder's input.
+    pub fn n_inputs(&self) -> usize {
+        self.inputs.n_inputs(self.n_columns)
+    }
+
+    /// Writes what the encoder sees of row `i` into `out` of length [`n_inputs`](Self::n_inputs).
+    pub fn input_into(&self, i: usize, out: &mut [f32]) {
+        let mut x = vec![0.0; self.n_columns];
+        self.row_into(i, &mut x);
+        self.inputs.write(&x, out);
     }
 }
 
@@ -178,6 +275,17 @@ pub(crate) fn draw_neighbour(key: Key, epoch: u64, position: usize, n: usize) ->
     ((u64::from(word) * n as u64) >> 32) as usize
 }
 
+/// The threshold of [`is_hidden`] for a rate.
+pub(crate) fn hiding_threshold(rate: f32) -> u32 {
+    (f64::from(rate) * 4_294_967_296.0) as u32
+}
+
+/// Whether `hide_cells` hides the cell at (row, column) of a restart's batch, with probability `threshold` / 2^32.
+#[inline]
+pub(crate) fn is_hidden(key: Key, step: u64, row: usize, column: usize, threshold: u32) -> bool {
+    key.draw(step, row as u32, column as u32 / 4)[column % 4] < threshold
+}
+
 /// The data set on the device, batches of its rows, and the first layer, which reads them.
 pub trait Rows: Memory {
     /// The data set on the device, in its stored type.
@@ -200,7 +308,7 @@ pub trait Rows: Memory {
         neighbours: NeighbourLists,
     ) -> Result<Self::Batch>;
 
-    /// Copies the selected rows, scaled, into `batch`.
+    /// Copies the selected rows, scaled, into `batch`, and what the encoder sees of them.
     fn gather(
         &self,
         rows: &Self::Rows<'_>,
@@ -211,7 +319,18 @@ pub trait Rows: Memory {
     /// The rows of the batch as a dense matrix, [R, B, D].
     fn batch_rows<'b>(&self, batch: &'b Self::Batch) -> &'b Matrix<Self::Buffer>;
 
-    /// y = activation(x W + b), where x are the rows of the batch; a device may use a sparse product for sparse rows.
+    /// For typed inputs: hides each observed cell of the batch from the encoder with probability `rate`, as if it were missing;
+    /// the rows of the batch keep it. Nothing is hidden of other inputs.
+    fn hide_cells(
+        &self,
+        rows: &Self::Rows<'_>,
+        draw: Draw<'_>,
+        rate: f32,
+        batch: &mut Self::Batch,
+    ) -> Result<()>;
+
+    /// y = activation(x W + b), where x is what the encoder sees of the batch; a device may use a sparse product for sparse
+    /// rows.
     fn input_affine(
         &self,
         params: &Params<Self::Buffer>,

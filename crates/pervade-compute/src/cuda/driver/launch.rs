@@ -90,11 +90,13 @@ impl StreamId {
 }
 
 /// The kernels that call `after_previous`: they may be launched early.
-const EARLY_KERNELS: [Kernel; 13] = [
+const EARLY_KERNELS: [Kernel; 16] = [
+    Kernel::CountLikelihood,
     Kernel::Dropout,
     Kernel::Likelihood,
     Kernel::ManyProduct,
     Kernel::ManyProductTransposedB,
+    Kernel::Multinomial,
     Kernel::ProductCluster,
     Kernel::ProductLarge,
     Kernel::ProductSmall,
@@ -104,6 +106,7 @@ const EARLY_KERNELS: [Kernel; 13] = [
     Kernel::SampleLatents,
     Kernel::SampleLatentsBackward,
     Kernel::Thin,
+    Kernel::TypedLikelihood,
 ];
 
 impl Driver {

@@ -127,6 +127,30 @@ __device__ float block_max(float x) {
     return largest;
 }
 
+// ln Gamma(x) and psi(x) for positive x: math/double.rs.
+__device__ double2 ln_gamma_and_digamma(double x) {
+    double product = 1.0, derivative = 0.0;
+    for (; x < 8.0; x += 1.0) {
+        derivative = derivative * x + product;
+        product *= x;
+    }
+    double log_x = log(x), inverse = 1.0 / x, square = inverse * inverse;
+    double tail = -691.0 / 360360.0;
+    tail = tail * square + 1.0 / 1188.0;
+    tail = tail * square - 1.0 / 1680.0;
+    tail = tail * square + 1.0 / 1260.0;
+    tail = tail * square - 1.0 / 360.0;
+    tail = tail * square + 1.0 / 12.0;
+    double slope = -691.0 / 32760.0;
+    slope = slope * square + 1.0 / 132.0;
+    slope = slope * square - 1.0 / 240.0;
+    slope = slope * square + 1.0 / 252.0;
+    slope = slope * square - 1.0 / 120.0;
+    slope = slope * square + 1.0 / 12.0;
+    double ln_gamma = (x - 0.5) * log_x - x + 0.91893853320467274 + inverse * tail - log(product);
+    return make_double2(ln_gamma, log_x - 0.5 * inverse - square * slope - derivative / product);
+}
+
 // V consecutive elements, read and written at once.
 template <int V>
 struct Pack {
