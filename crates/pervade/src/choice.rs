@@ -4,8 +4,10 @@ use crate::Result;
 use crate::compute::Device;
 use crate::config::Choice;
 use crate::graph::PreparedGraph;
+use crate::interrupt::Interrupt;
 use crate::metrics::{self, Vote};
 use crate::model::{ConsensusSummary, RestartSummary, Vade};
+use crate::plain::{PlainSummary, preferred};
 use crate::record::{Finished, RestartRecord};
 use crate::train::{Observer, Pack, Run, Stage, interrupt_check};
 
@@ -35,7 +37,7 @@ impl Fit {
 
     /// Whether the model was trained towards the vote of the restarts.
     pub fn is_consensus(&self) -> bool {
-        self.model.metadata().record.reference.is_some()
+        self.model.metadata().consensus.is_some()
     }
 
     /// Remarks for the user: those of every restart, and about anything unusual in the model.
@@ -47,11 +49,12 @@ impl Fit {
         };
         let mut all: Vec<String> = self.restarts.iter().flat_map(remarks).collect();
         let record = &self.model.metadata().record;
-        if self.is_consensus() {
-            all.extend(record.remarks.iter().map(|remark| format!("consensus: {remark}")));
+        if record.reference.is_some() {
+            all.extend(record.remarks.iter().map(|remark| format!("last training: {remark}")));
         }
+        all.extend(self.model.metadata().plain.as_ref().map(PlainSummary::remark));
         let Some(kept) = record.kept_state() else { return all };
-        if kept.epoch == 0 && !record.joint.is_empty() && !self.is_consensus() {
+        if kept.epoch == 0 && !record.joint.is_empty() && record.reference.is_none() {
             all.push(
                 "the model is the mixture start: no state of joint training had a better label-free score"
                     .to_string(),
@@ -103,6 +106,10 @@ pub(crate) struct Compared {
     judge: Option<PreparedGraph>,
     /// Modularity of each restart on the judge's graph.
     modularity: Vec<f64>,
+    /// Clusters that one more model is trained towards, if any.
+    target: Option<Vote>,
+    /// The plain mixture that they come from, if they do.
+    plain: Option<PlainSummary>,
 }
 
 impl Compared {
@@ -126,24 +133,53 @@ impl Compared {
             }
             None => Vec::new(),
         };
-        Ok(Self { assignments, vote, judge, modularity })
+        let mut compared = Self { assignments, vote, judge, modularity, target: None, plain: None };
+        compared.find_target(run, finished, &mut check_interrupt)?;
+        Ok(compared)
     }
 
-    /// The pack of the consensus: the one that is resumed, or a new one.
-    pub(crate) fn consensus_pack<D: Device>(
+    /// Clusters that one more model is trained towards: those of a method without networks, if they are preferred to the
+    /// restarts', or else of their vote.
+    fn find_target<D: Device>(
+        &mut self,
+        run: &Run<'_, D>,
+        finished: &[(Finished, Vec<f32>)],
+        interrupt: Interrupt<'_>,
+    ) -> Result<()> {
+        let voted = self.vote.clone().filter(|_| run.settings.is_consensus());
+        let chosen = self.chosen(run, finished);
+        let own = voted.as_ref().map_or(&self.assignments[chosen], |vote| &vote.clusters);
+        let plain = match &self.judge {
+            Some(judge) => preferred(run.device, judge, own, interrupt)?,
+            None => None,
+        };
+        self.target = match plain {
+            Some((clusters, summary)) => {
+                self.plain = Some(summary);
+                Some(Vote::for_clusters(clusters, chosen))
+            }
+            None => voted,
+        };
+        Ok(())
+    }
+
+    /// The pack that is trained towards the target: the one that is resumed, or a new one. None without a target.
+    pub(crate) fn last_pack<D: Device>(
         &self,
         run: &Run<'_, D>,
         resumed: Option<Pack<D>>,
         finished: &[(Finished, Vec<f32>)],
         observer: &mut dyn Observer,
-    ) -> Result<Pack<D>> {
-        let (Some(vote), Some(judge)) = (&self.vote, &self.judge) else {
-            unreachable!("several restarts are compared on a graph before they vote")
-        };
-        match resumed {
-            Some(pack) => Ok(Pack { vote: Some(vote.clone()), ..pack }),
-            None => Pack::for_vote(run, vote, &finished[vote.reference], judge.graph.clone(), observer),
-        }
+    ) -> Result<Option<Pack<D>>> {
+        let (Some(vote), Some(judge)) = (&self.target, &self.judge) else { return Ok(None) };
+        let reference = &finished[vote.reference];
+        Ok(Some(match resumed {
+            Some(pack) => Pack { vote: Some(vote.clone()), ..pack },
+            None => {
+                let graph = judge.graph.clone();
+                Pack::for_vote(run, vote, reference, graph, self.plain.is_some(), observer)?
+            }
+        }))
     }
 
     /// The restart with the best score; the vote's reference if all become one model.
@@ -178,8 +214,10 @@ impl Compared {
         } else {
             self.assignments[chosen].clone()
         };
-        let Self { assignments, vote, judge, modularity } = self;
+        let Self { assignments, vote, judge, modularity, plain, .. } = self;
+        let explained = model.explained(run.device, run.data)?;
         let metadata = model.metadata_mut();
+        metadata.explained = explained;
         metadata.occupancy = metrics::occupancy(&clusters, metadata.n_clusters)?;
         let summary = |(i, record): (usize, &RestartRecord)| RestartSummary {
             restart: record.restart,
@@ -189,7 +227,8 @@ impl Compared {
         };
         metadata.restarts = restarts.iter().enumerate().map(summary).collect();
         metadata.stability = vote.as_ref().map(|vote| vote.stability);
-        let voted = vote.as_ref().filter(|_| is_consensus);
+        let voted = vote.as_ref().filter(|_| is_consensus && plain.is_none());
+        metadata.plain = plain;
         metadata.consensus = voted.map(|vote| ConsensusSummary::new(vote, metadata.n_clusters));
         if let Some(judge) = &judge {
             metadata.prepared_modularity = Some(judge.modularity(&clusters)?);

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::compute::Device;
 use crate::config::Settings;
 use crate::data::Dataset;
-use crate::model::Vade;
+use crate::model::{Cells, Vade};
 use crate::train::Observer;
 
 /// A clustering method with its settings. It gets rows and a seed, but never labels.
@@ -83,6 +83,6 @@ impl<D: Device> Clustering<D> for Vade {
     }
 
     fn generate(&self, device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
-        Ok(Some(Vade::generate(self, device, Some(cluster), count, seed)?.rows))
+        Ok(Some(Vade::generate(self, device, Some(cluster), count, seed, Cells::Mean)?.rows))
     }
 }

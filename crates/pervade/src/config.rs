@@ -5,6 +5,7 @@ mod names;
 
 mod checked;
 mod likelihood;
+mod sizes;
 
 use std::fmt;
 use std::str::FromStr;
@@ -153,7 +154,7 @@ impl fmt::Display for Clusters {
 ///     s.restarts = 3;
 ///     s.epochs = Some(20);
 /// });
-/// assert_eq!(settings.latents, 10);
+/// assert_eq!(settings.latents, None); // chosen from the data
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,14 +176,14 @@ pub struct Settings {
     pub gamma: Gamma,
     /// Monte Carlo samples of z per row, L.
     pub samples: usize,
-    /// Latent columns, J.
-    pub latents: usize,
+    /// Latent columns, J; by default 10, or half the number of columns if that is less.
+    pub latents: Option<usize>,
     /// The kind of networks: fully connected, or convolutional for images.
     #[serde(default, skip_serializing_if = "NetworkKind::is_dense")]
     pub network: NetworkKind,
     /// Widths of the encoder's hidden layers; the decoder mirrors them. With `network` = `conv`, all but the last are
-    /// the output channels of convolutions.
-    pub hidden: Vec<usize>,
+    /// the output channels of convolutions. By default the paper's 500, 500 and 2000 for large and wide tables, fewer for others.
+    pub hidden: Option<Vec<usize>>,
     /// How to pretrain.
     pub pretrain: PretrainKind,
     /// Epochs of pretraining of the whole auto-encoder.
@@ -191,7 +192,7 @@ pub struct Settings {
     pub layer_epochs: usize,
     /// Dropout rate of stacked pretraining.
     pub dropout: f32,
-    /// Rows per step of pretraining.
+    /// Rows per step of pretraining. At its default, small tables have fewer: a tenth of their rows.
     pub pretrain_batch: usize,
     /// Adam's learning rate in pretraining.
     pub pretrain_learning_rate: f32,
@@ -209,7 +210,7 @@ pub struct Settings {
     pub neighbour_weight: Option<f32>,
     /// Epochs of joint training.
     pub epochs: Option<usize>,
-    /// Rows per step of joint training, B.
+    /// Rows per step of joint training, B. At its default, small tables have fewer: a tenth of their rows.
     pub batch: usize,
     /// Adam's learning rate for the networks.
     pub learning_rate: f32,
@@ -265,9 +266,9 @@ impl Settings {
             noise_variance: None,
             gamma: Gamma::Exact,
             samples: 1,
-            latents: 10,
+            latents: None,
             network: NetworkKind::Dense,
-            hidden: NetworkKind::Dense.default_hidden(),
+            hidden: None,
             pretrain: PretrainKind::EndToEnd,
             pretrain_epochs: None,
             layer_epochs: 15,
@@ -301,6 +302,8 @@ impl Settings {
                     Clusters::Fixed(k) => Some(k),
                     Clusters::Auto => None,
                 },
+                latents: Some(sizes::LATENTS),
+                hidden: Some(NetworkKind::Dense.default_hidden()),
                 gamma: Gamma::Sampled,
                 // The authors' code sums squared errors, which is a fixed variance of one half.
                 noise_variance: Some(0.5),
@@ -318,6 +321,16 @@ impl Settings {
                 ..robust
             },
         }
+    }
+
+    /// Widths of the hidden layers; the paper's if they are not chosen yet.
+    pub fn hidden(&self) -> Vec<usize> {
+        self.hidden.clone().unwrap_or_else(|| self.network.default_hidden())
+    }
+
+    /// Latent columns; the paper's number if it is not chosen yet.
+    pub fn latents(&self) -> usize {
+        self.latents.unwrap_or(sizes::LATENTS)
     }
 
     /// The settings with a change applied.
@@ -348,7 +361,7 @@ impl Settings {
         })?;
         let network = keys.get("network").map_or(Ok(NetworkKind::Dense), |value| typed("network", value))?;
         let defaults = Self::recipe(recipe, typed::<Clusters>("clusters", clusters)?)
-            .with(|s| s.hidden = network.default_hidden());
+            .with(|s| s.hidden = s.hidden.take().map(|_| network.default_hidden()));
         let mut merged = defaults.to_keys();
         let mut settings = defaults;
         for (key, value) in keys {

@@ -84,8 +84,9 @@ fn fit_from<D: Device>(
         save_or_report(observer, || save_state(None, &finished))?;
     }
     let compared = Compared::new(&run, &finished[..n_restarts], judge, observer)?;
-    if settings.is_consensus() && finished.len() == n_restarts {
-        let mut pack = compared.consensus_pack(&run, resumed.take(), &finished, observer)?;
+    if finished.len() == n_restarts
+        && let Some(mut pack) = compared.last_pack(&run, resumed.take(), &finished, observer)?
+    {
         let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
         train_towards_vote(&run, &mut pack, observer, &mut save)?;
         finished.extend(finish(pack));

@@ -6,7 +6,7 @@
 //! forward and a backward pass.
 
 #[doc(inline)]
-pub use crate::infer::{Pass, decoded, outputs};
+pub use crate::infer::{Observed, Pass, decoded, outputs};
 #[doc(inline)]
 pub use crate::nn::{
     Activations, Architecture, BatchNorm, BatchNormBuffers, Convolution, Layer, Network, Sizes, Tape,

@@ -22,8 +22,8 @@
 //! });
 //! let data = Dataset::from_rows(200, 3, rows.collect())?;
 //! let settings = Settings::recipe(Recipe::Robust, 2).with(|s| {
-//!     s.hidden = vec![16, 16];
-//!     s.latents = 2;
+//!     s.hidden = Some(vec![16, 16]);
+//!     s.latents = Some(2);
 //!     s.pretrain_epochs = Some(20);
 //!     s.epochs = Some(2);
 //! });
@@ -31,7 +31,7 @@
 //! let model = fit(&data, &settings.check(&data)?, &device, &mut Silent, None)?.model;
 //! let clusters = model.assign(&device, &data)?.clusters;
 //! assert!((0..200).all(|i| clusters[i] == clusters[i % 2]));
-//! let new_rows = model.generate(&device, Some(0), 5, 7)?.rows;
+//! let new_rows = model.generate(&device, Some(0), 5, 7, pervade::model::Cells::Auto)?.rows;
 //! assert_eq!(new_rows.len(), 5 * 3);
 //! # Ok::<(), pervade::Error>(())
 //! ```
@@ -64,6 +64,7 @@ pub mod mixture;
 pub mod model;
 #[doc(hidden)]
 pub mod nn;
+mod plain;
 #[cfg(any(feature = "images", feature = "parquet"))]
 mod quiet;
 pub mod record;

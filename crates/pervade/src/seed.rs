@@ -26,6 +26,8 @@ pub enum Stream {
     Score = 9,
     /// Which neighbour a row is paired with in joint training.
     Neighbour = 10,
+    /// Cells of generated and imputed rows, given their latents.
+    GenerateCells = 11,
 }
 
 impl From<Stream> for u32 {

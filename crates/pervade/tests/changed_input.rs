@@ -85,8 +85,8 @@ fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
 
 fn settings(data: &Dataset) -> pervade::config::CheckedSettings {
     let settings = Settings::recipe(Recipe::Robust, Clusters::Fixed(3)).with(|s| {
-        s.hidden = vec![16, 16];
-        s.latents = 2;
+        s.hidden = Some(vec![16, 16]);
+        s.latents = Some(2);
         s.pretrain_epochs = Some(3);
         s.epochs = Some(3);
     });

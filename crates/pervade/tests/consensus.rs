@@ -9,7 +9,7 @@ use pervade::config::{Choice, Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::graph::PreparedGraph;
 use pervade::metrics::{accuracy, ari, stability, vote};
-use pervade::model::Vade;
+use pervade::model::{Cells, Vade};
 
 const ROWS: usize = 600;
 
@@ -71,7 +71,7 @@ fn the_model_assigns_and_is_saved_like_any_other() {
     let read = Vade::from_bytes(&fit.model.to_bytes().unwrap(), "model".as_ref()).unwrap();
     assert_eq!(read.metadata().consensus.as_ref(), Some(consensus));
     assert_eq!(read.assign(&cpu, &data).unwrap().clusters, fit.clusters);
-    assert_eq!(read.generate(&cpu, Some(1), 5, 0).unwrap().clusters, [1; 5]);
+    assert_eq!(read.generate(&cpu, Some(1), 5, 0, Cells::Auto).unwrap().clusters, [1; 5]);
 }
 
 /// One or two restarts cannot outvote each other, and other choices keep one of the restarts.

@@ -25,9 +25,9 @@ fn settings(likelihood: LikelihoodKind, gamma: Gamma) -> Settings {
         s.noise_variance = Some(0.7);
         s.gamma = gamma;
         s.samples = 2;
-        s.latents = 3;
+        s.latents = Some(3);
         s.network = NetworkKind::Conv;
-        s.hidden = vec![3, 4, 5];
+        s.hidden = Some(vec![3, 4, 5]);
     })
 }
 
@@ -107,8 +107,8 @@ fn a_model_from_fit_to_file() {
     let (data, labels) = patterns(300);
     let settings = Settings::recipe(Recipe::Robust, 3).with(|s| {
         s.network = NetworkKind::Conv;
-        s.hidden = vec![6, 8, 16];
-        s.latents = 4;
+        s.hidden = Some(vec![6, 8, 16]);
+        s.latents = Some(4);
         s.pretrain_epochs = Some(30);
         s.pretrain_batch = 32;
         s.epochs = Some(4);
@@ -132,8 +132,8 @@ fn what_a_convolutional_network_cannot_do_is_refused() {
         settings.check(data).unwrap_err().to_string()
     };
     assert!(refused(&plain, &|_| {}).contains("not known to be pictures"));
-    assert!(refused(&data, &|s| s.hidden = vec![8; 5]).contains("4 convolutions"));
-    assert!(refused(&data, &|s| s.hidden = vec![8]).contains("at least 2"));
+    assert!(refused(&data, &|s| s.hidden = Some(vec![8; 5])).contains("4 convolutions"));
+    assert!(refused(&data, &|s| s.hidden = Some(vec![8])).contains("at least 2"));
     assert!(refused(&data, &|s| s.likelihood = LikelihoodKind::Gaussian).contains("gaussian"));
     assert!(refused(&data, &|s| s.pretrain = PretrainKind::Stacked).contains("layer by layer"));
 }

@@ -37,8 +37,8 @@ fn small(data: &Dataset, likelihood: LikelihoodKind, gamma: Gamma) -> CheckedSet
         s.likelihood = likelihood;
         s.gamma = gamma;
         s.samples = 2;
-        s.latents = 3;
-        s.hidden = vec![17, 9];
+        s.latents = Some(3);
+        s.hidden = Some(vec![17, 9]);
         s.batch = 20;
         s.pretrain_batch = 20;
         s.pretrain_epochs = Some(2);

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use pervade::data::{OutputFormat, OutputRows, ReadOptions, read, read_bytes, read_labels};
+use pervade::data::{
+    FilledTable, OutputFormat, OutputRows, ReadOptions, Table, read, read_bytes, read_labels,
+};
 use proptest::prelude::*;
 
 fn folder() -> PathBuf {
@@ -17,6 +19,17 @@ fn fixture(name: &str) -> Vec<u8> {
 /// The error message and the hint for bytes that cannot be read.
 fn refusal(bytes: &[u8], extension: &str) -> (String, String) {
     let error = read_bytes(bytes, extension, &ReadOptions::default()).expect_err("must not be read");
+    (error.to_string(), error.hint().unwrap_or_default().to_string())
+}
+
+/// Rows for a model without column types.
+fn plain() -> ReadOptions {
+    ReadOptions::default().with(|o| o.plain = Some(Vec::new()))
+}
+
+/// The error message and the hint for bytes that are not rows of numbers.
+fn plain_refusal(bytes: &[u8], extension: &str) -> (String, String) {
+    let error = read_bytes(bytes, extension, &plain()).expect_err("must not be read");
     (error.to_string(), error.hint().unwrap_or_default().to_string())
 }
 
@@ -111,10 +124,10 @@ fn text_tables_name_line_and_column() {
         problem(b"a,b\n1,2\n3,4,5\n", "csv"),
         "`: line 3 has 3 fields, expected 2 as in the first line"
     );
-    let (text, hint) = refusal(b"size,kind\n1,2\n3,cat\n", "csv");
+    let (text, hint) = plain_refusal(b"size,kind\n1,2\n3,cat\n", "csv");
     assert_eq!(text, "`bytes in memory`: line 3, column `kind` is `cat`, not a finite number");
     assert!(hint.contains("`labels = \"column:NAME\"`"), "{hint}");
-    assert_eq!(problem(b"1,2\n3,\n", "csv"), "`: line 2, column 2 is empty");
+    assert_eq!(plain_refusal(b"1,2\n3,\n", "csv").0, "`bytes in memory`: line 2, column 2 is empty");
     assert_eq!(problem(b"a,b\n", "csv"), "`: the table is empty: 0 rows x 2 columns");
     let wanted = ReadOptions::with_labels("column:colour").unwrap();
     let text = read_bytes(b"size,kind\n1,2\n", "csv", &wanted).unwrap_err().to_string();
@@ -127,23 +140,29 @@ fn text_tables_name_line_and_column() {
 
 #[test]
 fn numbers_that_are_none() {
-    assert_eq!(problem(b"a,b\n1,2\n3,nan\n", "csv"), "`: line 3, column `b` is `nan`, not a finite number");
+    let text = plain_refusal(b"a,b\n1,2\n3,nan\n", "csv").0;
+    assert_eq!(text, "`bytes in memory`: line 3, column `b` is `nan`, not a finite number");
     let columns = ["a".to_string(), "b".to_string()];
     let mut parquet = Vec::new();
     OutputRows { values: &[1.0, 2.0, 3.0, f32::NAN], n_columns: 2, names: Some(&columns) }
         .write_to(&mut parquet, OutputFormat::Parquet)
         .unwrap();
-    let text = problem(&parquet, "parquet");
-    assert!(
-        text.contains("1 values are not finite numbers; the first is NaN in row 2, column `b`"),
-        "{text}"
+    let not_a_number = npy(
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n",
+        bytemuck::cast_slice(&[1.0f32, 2.0, 3.0, f32::NAN]),
     );
+    for (bytes, extension, column) in [(parquet, "parquet", "`b`"), (not_a_number, "npy", "2")] {
+        let text = plain_refusal(&bytes, extension).0;
+        let wanted = format!("1 values are not finite numbers; the first is NaN in row 2, column {column}");
+        assert!(text.contains(&wanted), "{text}");
+        read_bytes(&bytes, extension, &ReadOptions::default()).expect("a gap for a model with column types");
+    }
     let infinite = npy(
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }\n",
         bytemuck::cast_slice(&[1.0f32, f32::INFINITY]),
     );
     assert!(problem(&infinite, "npy").contains("the first is inf in row 1, column 2"));
-    let text = read(&folder().join("null.parquet"), &ReadOptions::default()).unwrap_err().to_string();
+    let text = read(&folder().join("null.parquet"), &plain()).unwrap_err().to_string();
     assert!(text.ends_with("row 2, column `a` is null"), "{text}");
 }
 
@@ -210,6 +229,26 @@ fn try_all(bytes: &[u8], extension: &str) {
         let _ = read_bytes(bytes, extension, &options.unwrap());
     }
     let _ = pervade::data::read_label_bytes(bytes, extension);
+    if let Ok(table) = read_bytes(bytes, extension, &ReadOptions::default()) {
+        read_and_fill(bytes, extension, &table);
+    }
+}
+
+/// Reads rows as new ones of the table that they are: that must be possible, and so must writing them.
+fn read_and_fill(bytes: &[u8], extension: &str, table: &Table) {
+    let Some(schema) = table.data.schema() else { return };
+    let options = ReadOptions::default().with(|o| {
+        o.schema = Some(schema.clone());
+        o.original = true;
+    });
+    let again = read_bytes(bytes, extension, &options).unwrap();
+    let (n, d) = (again.data.n_rows(), again.data.n_columns());
+    for at in 0..n * d {
+        let (old, new) = (table.data.cell(at / d, at % d), again.data.cell(at / d, at % d));
+        assert!(old == new || old.is_nan() && new.is_nan(), "{old} {new}");
+    }
+    let cells = vec![0.5; n * d];
+    FilledTable::new(&again, schema, &cells).unwrap().write_to(&mut Vec::new(), OutputFormat::Csv).unwrap();
 }
 
 /// File headers that lead to each reader.

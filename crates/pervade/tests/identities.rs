@@ -141,17 +141,17 @@ fn unlike_rows_score_lower() {
 fn generated_rows_are_assigned_to_their_cluster() {
     let cpu = Cpu::new();
     for cluster in 0..3 {
-        let generated = model().generate(&cpu, Some(cluster), 200, 5).unwrap();
+        let generated = model().generate(&cpu, Some(cluster), 200, 5, pervade::model::Cells::Auto).unwrap();
         assert!(generated.clusters.iter().all(|&c| c as usize == cluster));
         let found = model().assign(&cpu, &dataset(generated.rows)).unwrap().clusters;
         let back = found.iter().filter(|&&c| c as usize == cluster).count();
         assert!(back > 180, "{back} of 200 rows go back to cluster {cluster}");
     }
-    let any = model().generate(&cpu, None, 300, 5).unwrap();
+    let any = model().generate(&cpu, None, 300, 5, pervade::model::Cells::Auto).unwrap();
     assert!((0..3).all(|c| any.clusters.contains(&c)), "all clusters are drawn");
-    assert_eq!(any, model().generate(&cpu, None, 300, 5).unwrap());
-    assert_ne!(any.rows, model().generate(&cpu, None, 300, 6).unwrap().rows);
-    let error = model().generate(&cpu, Some(3), 1, 0).unwrap_err().to_string();
+    assert_eq!(any, model().generate(&cpu, None, 300, 5, pervade::model::Cells::Auto).unwrap());
+    assert_ne!(any.rows, model().generate(&cpu, None, 300, 6, pervade::model::Cells::Auto).unwrap().rows);
+    let error = model().generate(&cpu, Some(3), 1, 0, pervade::model::Cells::Auto).unwrap_err().to_string();
     assert_eq!(error, "`cluster` is 3, must be below 3, the number of clusters");
 }
 

@@ -27,8 +27,8 @@ fn model() -> &'static [u8] {
         let data = Dataset::from_rows(60, 2, planted(60, 2, 2).0).unwrap();
         let small = tiny(Recipe::Paper, Clusters::Fixed(2));
         let settings = small.with(|s| {
-            s.hidden = vec![3];
-            s.latents = 1;
+            s.hidden = Some(vec![3]);
+            s.latents = Some(1);
             s.pretrain_epochs = Some(1);
             s.epochs = Some(1);
         });

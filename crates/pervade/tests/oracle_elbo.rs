@@ -27,8 +27,8 @@ fn given(oracle: &Oracle, case: &str, likelihood: &str, gamma: Gamma) -> (Datase
         s.likelihood = likelihood.parse::<LikelihoodKind>().unwrap();
         s.noise_variance = Some(0.7);
         s.gamma = gamma;
-        s.latents = 3;
-        s.hidden = vec![7, 9];
+        s.latents = Some(3);
+        s.hidden = Some(vec![7, 9]);
         s.pretrain = PretrainKind::Stacked;
         s.dropout = 0.2;
         s.seed = oracle.number("seed");

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pervade::data::{
-    Dataset, OutputAssignments, OutputFormat, OutputRows, ReadOptions, Values, read, read_bytes,
-};
+use pervade::data::{Dataset, OutputFormat, OutputRows, OutputTable, ReadOptions, Values, read, read_bytes};
 
 /// A line of `cases.json`, written by `testdata/oracle/make_readers.py`.
 #[derive(Debug, serde::Deserialize)]
@@ -38,6 +36,8 @@ impl Case {
         ReadOptions::default().with(|o| {
             o.labels = labels;
             o.array.clone_from(&self.array);
+            // As stored: no types, no column left out.
+            o.plain = Some(Vec::new());
         })
     }
 
@@ -73,6 +73,24 @@ fn every_file_gives_the_rows_and_labels_that_were_written() {
             table.labels.map_or((None, None), |l| (Some(l.ids().to_vec()), Some(l.names().to_vec())));
         assert_eq!((ids, names), (case.label_ids, case.label_names), "{}", case.file);
     }
+}
+
+/// Columns with types hold the same numbers.
+#[test]
+fn types_do_not_change_numbers() {
+    let mut n_typed = 0;
+    for case in cases() {
+        let options = case.options().with(|o| o.plain = None);
+        let data =
+            read(&folder().join(&case.file), &options).unwrap_or_else(|e| panic!("{e}: {case:?}")).data;
+        let is_plain = data.schema().is_none_or(|schema| schema.is_plain_numbers());
+        n_typed += usize::from(data.schema().is_some());
+        if is_plain && data.n_columns() == case.rows[0].len() {
+            assert_eq!(rows_of(&data), case.rows.concat(), "{}", case.file);
+            assert_eq!(data.column_names().map(<[String]>::to_vec), case.names, "{}", case.file);
+        }
+    }
+    assert!(n_typed > 10, "only {n_typed} tables were typed");
 }
 
 #[test]
@@ -121,17 +139,17 @@ fn written_rows_read_back_unchanged() {
 fn assignments_have_one_line_per_row() {
     let clusters = [2, 0];
     let all = OutputRows { values: &[0.25, 0.0, 0.75, 1.0, 0.0, 0.0], n_columns: 3, names: None };
-    let text = |a: OutputAssignments| {
+    let text = |a: &OutputTable| {
         let mut out = Vec::new();
         a.write_to(&mut out, OutputFormat::Csv).unwrap();
         String::from_utf8(out).unwrap()
     };
-    let plain =
-        OutputAssignments { clusters: &clusters, probability: None, agreement: None, probabilities: None };
-    assert_eq!(text(plain), "cluster\n2\n0\n");
-    let full = OutputAssignments { probability: Some(&[0.75, 1.0]), probabilities: Some(all), ..plain };
+    let plain = OutputTable { clusters: Some(&clusters), ..OutputTable::default() };
+    assert_eq!(text(&plain), "cluster\n2\n0\n");
+    let singles = vec![("probability", &[0.75, 1.0][..])];
+    let full = OutputTable { singles, rows: Some(all), ..plain.clone() };
     assert_eq!(
-        text(full),
+        text(&full),
         "cluster,probability,cluster_0,cluster_1,cluster_2\n2,0.75,0.25,0.0,0.75\n0,1.0,1.0,0.0,0.0\n"
     );
     let folder = temporary();
@@ -139,8 +157,8 @@ fn assignments_have_one_line_per_row() {
     let labels = pervade::data::read_labels(&folder.path().join("c.npy")).unwrap();
     assert_eq!(labels.names(), ["0", "2"]);
     full.write(&folder.path().join("c.parquet")).unwrap();
-    let table =
-        read(&folder.path().join("c.parquet"), &ReadOptions::with_labels("column:cluster").unwrap()).unwrap();
+    let options = ReadOptions::with_labels("column:cluster").unwrap().with(|o| o.plain = Some(Vec::new()));
+    let table = read(&folder.path().join("c.parquet"), &options).unwrap();
     assert_eq!(rows_of(&table.data), [0.75, 0.25, 0.0, 0.75, 1.0, 1.0, 0.0, 0.0]);
     assert_eq!(table.labels.unwrap().ids(), [1, 0]);
 }

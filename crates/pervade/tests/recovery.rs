@@ -87,7 +87,7 @@ fn dense(values: &[f32], n_columns: usize) -> Dataset<'static> {
 
 fn small(recipe: Recipe, clusters: Clusters) -> Settings {
     tiny(recipe, clusters).with(|s| {
-        s.hidden = vec![64, 64];
+        s.hidden = Some(vec![64, 64]);
         s.pretrain_epochs = Some(120);
         s.pretrain_learning_rate = 3e-3;
         s.epochs = Some(20);

@@ -10,7 +10,7 @@ use common::{planted, tiny};
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe};
 use pervade::data::{Dataset, ImageShape};
-use pervade::model::{Vade, reseal};
+use pervade::model::{Cells, Vade, reseal};
 use safetensors::SafeTensors;
 
 fn data() -> Dataset<'static> {
@@ -44,7 +44,7 @@ fn use_all(model: &Vade) {
     let _ = model.embed(&cpu, &rows);
     let _ = model.reconstruct(&cpu, &rows);
     let _ = model.score(&cpu, &rows);
-    let _ = model.generate(&cpu, Some(1), 3, 0);
+    let _ = model.generate(&cpu, Some(1), 3, 0, Cells::Auto);
     let _ = model.to_bytes();
 }
 
@@ -64,7 +64,7 @@ fn a_loaded_model_equals_the_saved_one() {
     assert_eq!(loaded.assign(&cpu, &data()).unwrap().clusters, found.assignments[0]);
     assert_eq!(loaded.score(&cpu, &data()).unwrap(), found.model.score(&cpu, &data()).unwrap());
     assert_eq!(loaded.embed(&cpu, &data()).unwrap(), found.model.embed(&cpu, &data()).unwrap());
-    let generated = |model: &Vade| model.generate(&cpu, None, 20, 7).unwrap();
+    let generated = |model: &Vade| model.generate(&cpu, None, 20, 7, Cells::Auto).unwrap();
     assert_eq!(generated(&loaded), generated(&found.model));
 }
 

@@ -1,8 +1,10 @@
 //! Checks of the settings, alone and against the data, and the choice of values that they leave open.
 
-use super::{Choice, Clusters, LikelihoodKind, NetworkKind, PRETRAIN_STEPS, PretrainKind, Settings};
-use crate::compute::Likelihood;
-use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, require_columns};
+use std::sync::Arc;
+
+use super::{Choice, Clusters, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings, sizes};
+use crate::compute::{ColumnTable, Likelihood};
+use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, Schema, require_columns};
 use crate::nn::{Architecture, Sizes};
 use crate::{Error, Hint, Result};
 
@@ -20,12 +22,16 @@ pub struct CheckedSettings {
     pub(crate) settings: Settings,
     pub(crate) n_clusters: Option<usize>,
     pub(crate) n_components: usize,
+    /// Types of the columns, if each has one.
+    pub(crate) schema: Option<Arc<Schema>>,
     pub(crate) preparation: Preparation,
     pub(crate) likelihood: Likelihood,
     pub(crate) pretrain_epochs: usize,
     pub(crate) epochs: usize,
     pub(crate) decay_every: usize,
     pub(crate) neighbour_weight: f32,
+    /// Share of the cells that pretraining hides from the encoder, so that gaps in new rows are nothing new.
+    pub(crate) hidden_share: f32,
     pub(crate) batch: usize,
     pub(crate) pretrain_batch: usize,
 }
@@ -78,7 +84,12 @@ impl CheckedSettings {
 
     /// Weight of the vote's term when restarts are made one model: that of the neighbour term, unless it is left out.
     pub(crate) fn vote_weight(&self, n_columns: usize) -> f32 {
-        if self.neighbour_weight > 0.0 { self.neighbour_weight } else { n_columns as f32 / COLUMNS_PER_NAT }
+        let weight = if self.neighbour_weight > 0.0 {
+            self.neighbour_weight
+        } else {
+            n_columns as f32 / COLUMNS_PER_NAT
+        };
+        weight.max(MIN_VOTE_WEIGHT)
     }
 
     /// Whether the restarts become one model by their vote.
@@ -98,7 +109,7 @@ impl CheckedSettings {
 
     /// The networks and the prior for these data.
     pub(crate) fn architecture(&self, data: &Dataset) -> Architecture {
-        self.settings.architecture(data.n_columns(), data.image(), self.likelihood, self.n_components)
+        self.settings.architecture(&self.preparation, data.image(), self.likelihood, self.n_components)
     }
 }
 
@@ -108,7 +119,7 @@ impl Settings {
         data.unless_changed(self.check_against(data))
     }
 
-    fn check_against(self, data: &Dataset) -> Result<CheckedSettings> {
+    fn check_against(mut self, data: &Dataset) -> Result<CheckedSettings> {
         self.check_ranges()?;
         require_columns(data)?;
         let n = data.n_rows();
@@ -122,22 +133,39 @@ impl Settings {
             )
             .with_hint("check that the right array or columns were read"));
         }
-        let kind = self.prepare.unwrap_or_else(|| auto_preparation(data, low, high));
-        let preparation = Preparation::fit(kind, data)?;
-        let (low, high) = preparation.prepared_range(data);
-        let likelihood = self.likelihood.resolve(low, high, self.noise_variance)?;
+        let schema = self.schema(data)?;
+        let (preparation, likelihood) = if let Some(schema) = &schema {
+            let preparation = Preparation::fit_typed(data, schema);
+            let n_outputs = ColumnTable::Typed(preparation.columns()).n_outputs() as u32;
+            (preparation, Likelihood::Typed { n_outputs })
+        } else {
+            let kind = match self.likelihood {
+                LikelihoodKind::Counts => PrepareKind::Counts,
+                _ => self.prepare.unwrap_or_else(|| auto_preparation(data, low, high)),
+            };
+            let preparation = Preparation::fit(kind, data)?;
+            let (low, high) = preparation.prepared_range(data);
+            (preparation, self.likelihood.resolve(low, high, self.noise_variance)?)
+        };
         self.check_network(data, likelihood)?;
-        let steps = |batch: usize| (n / batch.min(n)).max(1);
-        let pretrain_epochs = self
-            .pretrain_epochs
-            .unwrap_or_else(|| PRETRAIN_STEPS.div_ceil(steps(self.pretrain_batch)).clamp(30, 200));
-        let [least, most] = JOINT_EPOCHS;
-        let epochs =
-            self.epochs.unwrap_or_else(|| JOINT_STEPS.div_ceil(steps(self.batch)).clamp(least, most));
+        self.hidden.get_or_insert_with(|| sizes::hidden(self.network, n, preparation.n_inputs()));
+        self.latents.get_or_insert_with(|| sizes::latents(data.n_columns()));
+        let defaults = Settings::recipe(self.recipe, self.clusters);
+        let is_chosen = |batch: usize, default: usize| batch != default || self.recipe == Recipe::Paper;
+        let batch = sizes::batch(self.batch, n, is_chosen(self.batch, defaults.batch));
+        let is_pretrain_chosen = is_chosen(self.pretrain_batch, defaults.pretrain_batch);
+        let pretrain_batch = sizes::batch(self.pretrain_batch, n, is_pretrain_chosen);
+        let steps = |batch: usize| (n / batch).max(1);
+        let pretrain_epochs =
+            self.pretrain_epochs.unwrap_or_else(|| sizes::pretrain_epochs(steps(pretrain_batch)));
+        let is_small = batch < self.batch.min(n);
+        let epochs = self.epochs.unwrap_or_else(|| sizes::joint_epochs(steps(batch), is_small));
         Ok(CheckedSettings {
             neighbour_weight: self.neighbour_weight.unwrap_or(data.n_columns() as f32 / COLUMNS_PER_NAT),
-            batch: self.batch.min(n),
-            pretrain_batch: self.pretrain_batch.min(n),
+            hidden_share: schema.as_ref().map_or(0.0, |_| hidden_share(data)),
+            schema,
+            batch,
+            pretrain_batch,
             n_clusters,
             n_components,
             preparation,
@@ -151,9 +179,9 @@ impl Settings {
 
     pub(crate) fn check_ranges(&self) -> Result<()> {
         at_least("samples", self.samples, 1)?;
-        at_least("latents", self.latents, 1)?;
-        at_least("hidden (number of layers)", self.hidden.len(), 1)?;
-        self.hidden.iter().try_for_each(|&width| at_least("hidden", width, 1))?;
+        at_least("latents", self.latents(), 1)?;
+        at_least("hidden (number of layers)", self.hidden().len(), 1)?;
+        self.hidden().iter().try_for_each(|&width| at_least("hidden", width, 1))?;
         at_least("pretrain-batch", self.pretrain_batch, 1)?;
         at_least("batch", self.batch, 1)?;
         at_least("mixture-starts", self.mixture_starts, 1)?;
@@ -172,7 +200,7 @@ impl Settings {
         self.neighbour_weight.map_or(Ok(()), |weight| within("neighbour-weight", weight, 0.0, 1e6))?;
         self.noise_variance.map_or(Ok(()), |v| within("noise-variance", v, 1e-8, 1e8))?;
         const MAX: usize = 1 << 16;
-        let widest = self.hidden.iter().copied().chain([self.latents, self.samples]).max().unwrap_or(0);
+        let widest = self.hidden().into_iter().chain([self.latents(), self.samples]).max().unwrap_or(0);
         if widest > MAX {
             return Err(Error::setting(
                 "hidden, latents or samples",
@@ -181,6 +209,24 @@ impl Settings {
             ));
         }
         Ok(())
+    }
+
+    /// The types of the columns, if each has one; an error if a setting for all columns alike does not suit them.
+    fn schema(&self, data: &Dataset) -> Result<Option<Arc<Schema>>> {
+        let is_plain = self.recipe == Recipe::Paper || self.pretrain == PretrainKind::Stacked;
+        let is_shared = self.prepare.is_some() || self.likelihood != LikelihoodKind::Auto;
+        let schema = data.typed_schema(is_shared || is_plain || self.noise_variance.is_some())?;
+        if schema.is_none() || !is_shared {
+            return Ok(schema);
+        }
+        let (name, value) = match self.prepare {
+            Some(kind) => ("prepare", kind.to_string()),
+            None => ("likelihood", self.likelihood.to_string()),
+        };
+        let must =
+            "but the table has categories, dates or missing cells, so that each column goes by its type";
+        Err(Error::setting(name, value, must)
+            .with_hint("leave it out, or keep only columns of numbers without gaps"))
     }
 
     fn check_clusters(&self, n: usize) -> Result<Option<usize>> {
@@ -215,6 +261,11 @@ impl Settings {
 
     /// Checks that the networks suit the data and the other settings.
     fn check_network(&self, data: &Dataset, likelihood: Likelihood) -> Result<()> {
+        if likelihood.has_scales() && self.pretrain == PretrainKind::Stacked {
+            let must = format!("which cannot be used with the likelihood `{likelihood}`");
+            return Err(Error::setting("pretrain", self.pretrain, must)
+                .with_hint(Hint::new("use ").setting_to("pretrain", PretrainKind::EndToEnd)));
+        }
         if self.network == NetworkKind::Dense {
             return Ok(());
         }
@@ -229,8 +280,9 @@ impl Settings {
                     .setting_to("network", NetworkKind::Dense),
             ));
         };
-        at_least("hidden (number of layers of a convolutional network)", self.hidden.len(), 2)?;
-        let (halvings, side) = (self.hidden.len() as u32 - 1, image.height.min(image.width));
+        let n_layers = self.hidden().len();
+        at_least("hidden (number of layers of a convolutional network)", n_layers, 2)?;
+        let (halvings, side) = (n_layers as u32 - 1, image.height.min(image.width));
         if side.checked_shr(halvings).unwrap_or(0) == 0 {
             let must = format!("but its {halvings} convolutions would halve {side} pixels to nothing");
             return Err(refuse(must).with_hint(Hint::new("give fewer layers in ").setting("hidden")));
@@ -253,22 +305,23 @@ impl Settings {
         Ok(())
     }
 
-    /// The networks and the prior for data of D columns, or for images of this shape.
+    /// The networks and the prior for rows that are prepared in this way, or for images of this shape.
     pub(crate) fn architecture(
         &self,
-        n_columns: usize,
+        preparation: &Preparation,
         image: Option<ImageShape>,
         likelihood: Likelihood,
         n_components: usize,
     ) -> Architecture {
         let image = image.filter(|_| self.network == NetworkKind::Conv);
         Architecture::new(&Sizes {
-            n_columns,
-            hidden: &self.hidden,
+            n_inputs: preparation.n_inputs(),
+            hidden: &self.hidden(),
             image: image.map(|image| [image.height, image.width, image.channels]),
-            n_head: 2 * self.latents,
-            n_latents: self.latents,
-            n_outputs: likelihood.n_outputs(n_columns),
+            n_head: 2 * self.latents(),
+            n_latents: self.latents(),
+            n_outputs: likelihood.n_outputs(preparation.n_columns()),
+            n_scales: preparation.column_table(likelihood).map_or(0, |table| table.n_scales()),
             n_components,
         })
     }
@@ -282,23 +335,54 @@ const AUTO_COMPONENTS: usize = 150;
 const MIN_ROWS_PER_COMPONENT: usize = 20;
 /// The neighbour term has one nat for so many columns: it must keep up with the reconstruction, which grows with them.
 const COLUMNS_PER_NAT: f32 = 4.0;
+/// The least weight of the vote's term: with a nat or two, as the neighbour term has in short rows, a table's own structure
+/// would outweigh the clusters that the model is trained towards.
+const MIN_VOTE_WEIGHT: f32 = 50.0;
 /// The fewest restarts that can vote.
 const MIN_VOTERS: usize = 3;
-/// Steps of joint training that a small data set gets, within the limits below: USPS gains one percent from its second
-/// 40 epochs and nothing after 80.
-const JOINT_STEPS: usize = 3_000;
-/// The fewest and the most epochs of joint training: 40 have most of the gain on MNIST, in an acceptable time on two cores.
-const JOINT_EPOCHS: [usize; 2] = [40, 80];
+/// Share of the cells that pretraining hides where none is missing, and the most that it hides.
+const HIDDEN_SHARE: [f64; 2] = [0.1, 0.3];
+
+/// Share of the cells that pretraining hides from the encoder: as many as are missing, within limits.
+fn hidden_share(data: &Dataset) -> f32 {
+    let missing = |i: usize| (0..data.n_columns()).filter(|&j| data.cell(i, j).is_nan()).count();
+    let n_missing: usize = (0..data.n_rows()).map(missing).sum();
+    let missing = n_missing as f64 / (data.n_rows() * data.n_columns()) as f64;
+    let [least, most] = HIDDEN_SHARE;
+    missing.clamp(least, most) as f32
+}
+
 /// Columns are on one scale if the largest standard deviation is at most this multiple of the mean one.
 const ONE_SCALE_RATIO: f64 = 10.0;
 /// Standard deviations for which the networks' initial values are suitable.
 const USUAL_DEVIATION: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
-/// Small integers (grey levels, bytes) are scaled to [0, 1]; tables whose columns are already on one usual scale (0/1
+/// Fewer columns of whole numbers are not taken for pictures.
+const MIN_PIXELS: usize = 32;
+
+/// Whether whole numbers up to 255 are grey levels: of rows known to be pictures, or of many columns, a third of which
+/// (constants aside) reach the largest number.
+fn are_grey_levels(data: &Dataset, high: f64) -> bool {
+    if data.image().is_some() || data.n_columns() < MIN_PIXELS {
+        return data.image().is_some();
+    }
+    let d = data.n_columns();
+    let (mut lows, mut highs, mut row) = (vec![f32::INFINITY; d], vec![0.0f32; d], vec![0.0f32; d]);
+    for i in 0..data.n_rows() {
+        data.row_into(i, &mut row);
+        for ((low, high), &x) in lows.iter_mut().zip(&mut highs).zip(&row) {
+            (*low, *high) = (low.min(x), high.max(x));
+        }
+    }
+    let varying = lows.iter().zip(&highs).filter(|(low, high)| low < high).count();
+    3 * highs.iter().filter(|&&x| f64::from(x) == high).count() >= varying
+}
+
+/// Grey levels are scaled to [0, 1]; tables whose columns are already on one usual scale (0/1
 /// columns, for example) are not changed, because differences in scale are then meaningful; everything else is
 /// standardised.
 fn auto_preparation(data: &Dataset, low: f64, high: f64) -> PrepareKind {
-    if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() {
+    if low >= 0.0 && high <= 255.0 && high > 1.0 && data.is_whole() && are_grey_levels(data, high) {
         return PrepareKind::UnitRange;
     }
     let deviations = data.column_deviations();

@@ -18,10 +18,15 @@ pub enum LikelihoodKind {
     Gaussian,
     /// Gaussian with one fixed variance for all columns.
     GaussianFixed,
+    /// Counts, such as reads per gene: negative binomial given the sum of the row, one dispersion per column.
+    Counts,
+    /// Weights of terms in documents, such as tf-idf: sum of x log softmax.
+    Multinomial,
 }
 
 names!(LikelihoodKind, "likelihood": "auto" => LikelihoodKind::Auto, "bernoulli" => LikelihoodKind::Bernoulli,
-    "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed);
+    "gaussian" => LikelihoodKind::Gaussian, "gaussian-fixed" => LikelihoodKind::GaussianFixed,
+    "counts" => LikelihoodKind::Counts, "multinomial" => LikelihoodKind::Multinomial);
 
 /// The variance before it is estimated; also that of the authors' code, which sums squared errors.
 const NOISE_VARIANCE: f32 = 0.5;
@@ -33,6 +38,8 @@ impl LikelihoodKind {
             LikelihoodKind::Auto if low >= 0.0 && high <= 1.0 => Likelihood::Bernoulli,
             LikelihoodKind::Bernoulli => Likelihood::Bernoulli,
             LikelihoodKind::Gaussian => Likelihood::Gaussian,
+            LikelihoodKind::Counts => Likelihood::Counts,
+            LikelihoodKind::Multinomial => Likelihood::Multinomial,
             LikelihoodKind::Auto | LikelihoodKind::GaussianFixed => {
                 Likelihood::GaussianFixed { variance: noise_variance.unwrap_or(NOISE_VARIANCE) }
             }

@@ -66,6 +66,10 @@ pub(super) mod text {
         Err(absent(location, "a text table (CSV, TSV)", "text"))
     }
 
+    pub(in crate::data) fn read_numbers(_bytes: &[u8], location: &str) -> Result<Table> {
+        Err(absent(location, "a text table (CSV, TSV)", "text"))
+    }
+
     pub(in crate::data) fn read_labels(_bytes: &[u8], location: &str) -> Result<Labels> {
         Err(absent(location, "text", "text"))
     }

@@ -9,7 +9,9 @@ impl Dataset<'_> {
     /// Smallest and largest value; absent entries of sparse rows count as zero.
     pub fn range(&self) -> (f64, f64) {
         fn of(values: impl Iterator<Item = f64>) -> (f64, f64) {
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)))
+            values
+                .filter(|x| !x.is_nan())
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)))
         }
         match self.values() {
             Values::U8(v) => of(v.iter().map(|&x| f64::from(x))),
@@ -76,20 +78,59 @@ impl Dataset<'_> {
                 }
             }
         }
+        if let Some(schema) = self.schema() {
+            // Cells are indices of levels, and mean something else with other levels.
+            hash.update(&serde_json::to_vec(&**schema).unwrap_or_default());
+        }
         format!("xxh3-128:{:032x}", hash.digest128())
     }
 
-    /// Returns an error if there are NaNs or infinities: how many, and where the first one is.
-    pub(super) fn check_finite(&self) -> Result<()> {
-        let d = self.n_columns();
+    /// Whether cells are missing (NaN).
+    pub(super) fn has_missing_cells(&self) -> bool {
+        match self.values() {
+            Values::U8(_) | Values::Csr(_) => false,
+            Values::F16(v) => v.iter().any(|x| x.is_nan()),
+            Values::F32(v) => v.iter().any(|x| x.is_nan()),
+            Values::F64(v) => v.iter().any(|x| x.is_nan()),
+        }
+    }
+
+    /// The rows in which every cell is missing.
+    pub(super) fn rows_without_cells(&self) -> Vec<usize> {
+        if self.schema().is_none() {
+            return Vec::new();
+        }
+        let is_empty = |&i: &usize| (0..self.n_columns()).all(|j| self.cell(i, j).is_nan());
+        (0..self.n_rows()).filter(is_empty).collect()
+    }
+
+    /// Returns an error if cells are missing, for models that cannot deal with it: how many, and where the first one is.
+    pub fn check_complete(&self) -> Result<()> {
         let bad = match self.values() {
-            Values::U8(_) => None,
             Values::F16(v) => first_bad(v.iter().map(|x| x.to_f64())),
             Values::F32(v) => first_bad(v.iter().map(|&x| f64::from(x))),
-            // A double beyond the range of `f32` would become infinite in a batch.
-            Values::F64(v) => first_bad(v.iter().map(|&x| f64::from(x as f32))),
-            Values::Csr(csr) => first_bad(csr.values().iter().map(|&x| f64::from(x))),
+            Values::F64(v) => first_bad(v.iter().copied()),
+            Values::U8(_) | Values::Csr(_) => None,
         };
+        self.refuse(bad)
+    }
+
+    /// Returns an error if there are infinite numbers, or NaN in sparse rows: how many, and where the first one is.
+    pub(super) fn check_finite(&self) -> Result<()> {
+        // Missing cells are NaN.
+        let or_missing = |x: f64| if x.is_nan() { 0.0 } else { x };
+        self.refuse(match self.values() {
+            Values::U8(_) => None,
+            Values::F16(v) => first_bad(v.iter().map(|x| or_missing(x.to_f64()))),
+            Values::F32(v) => first_bad(v.iter().map(|&x| or_missing(f64::from(x)))),
+            // A double beyond the range of `f32` would become infinite in a batch.
+            Values::F64(v) => first_bad(v.iter().map(|&x| or_missing(f64::from(x as f32)))),
+            Values::Csr(csr) => first_bad(csr.values().iter().map(|&x| f64::from(x))),
+        })
+    }
+
+    fn refuse(&self, bad: Option<(usize, f64, usize)>) -> Result<()> {
+        let d = self.n_columns();
         let Some((first, value, count)) = bad else { return Ok(()) };
         let (row, column) = match self.values() {
             Values::Csr(csr) => csr.position_of_entry(first),

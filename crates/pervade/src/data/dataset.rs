@@ -9,6 +9,7 @@ use half::f16;
 use super::input_file::{self, InputFile};
 use super::mapped::Mapped;
 use super::prepare::Preparation;
+use super::schema::{Schema, number_schema};
 use crate::compute::{self, RowValues, RowsView};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub struct Dataset<'d> {
     column_names: Option<Vec<String>>,
     image: Option<ImageShape>,
     source: String,
+    /// What the columns mean, if each has a type. Only then may cells be missing (NaN).
+    schema: Option<Arc<Schema>>,
     /// The file that the numbers are mapped from, if any.
     file: Option<Arc<InputFile>>,
     /// Index of the first row in the whole table, for messages.
@@ -231,7 +234,8 @@ impl Values<'_> {
 }
 
 impl<'d> Dataset<'d> {
-    /// Creates a table from its numbers. All must be finite; the error names the first that is not.
+    /// Creates a table from its numbers. NaN stands for a missing cell and gives the table a [`Schema`]; infinite numbers
+    /// are an error.
     pub fn new(
         n_rows: usize,
         n_columns: usize,
@@ -265,8 +269,31 @@ impl<'d> Dataset<'d> {
                 format!("the table is empty: {n_rows} rows x {n_columns} columns"),
             ));
         }
-        let (image, file, first_row) = (None, None, 0);
-        let data = Self { n_rows, n_columns, values, column_names, image, source, file, first_row };
+        let (image, schema, file, first_row) = (None, None, None, 0);
+        let mut data =
+            Self { n_rows, n_columns, values, column_names, image, source, schema, file, first_row };
+        data.check_finite()?;
+        if data.has_missing_cells() {
+            data.schema = Some(Arc::new(number_schema(&data)));
+        }
+        Ok(data)
+    }
+
+    /// Creates a table from cells, row by row, as `schema` describes them.
+    pub fn typed(cells: Vec<f64>, schema: Arc<Schema>, source: String) -> Result<Self> {
+        let n_columns = schema.columns.len();
+        let n_rows = cells.len().checked_div(n_columns).unwrap_or(0);
+        let data = Self {
+            n_rows,
+            n_columns,
+            values: Values::F64(cells.into()),
+            column_names: schema.is_named.then(|| schema.names()),
+            image: None,
+            source,
+            schema: Some(schema),
+            file: None,
+            first_row: 0,
+        };
         data.check_finite()?;
         Ok(data)
     }
@@ -276,9 +303,43 @@ impl<'d> Dataset<'d> {
         Self::new(n_rows, n_columns, Values::F32(values.into()), "rows in memory")
     }
 
+    /// The cells in double precision, row by row.
+    pub(crate) fn cells(&self) -> Vec<f64> {
+        if let Values::F64(cells) = &self.values {
+            return cells.to_vec();
+        }
+        let mut row = vec![0.0; self.n_columns];
+        let mut cells = Vec::with_capacity(self.n_rows * self.n_columns);
+        for i in 0..self.n_rows {
+            self.row_into(i, &mut row);
+            cells.extend(row.iter().map(|&x| f64::from(x)));
+        }
+        cells
+    }
+
+    /// The same table with other cells.
+    pub(crate) fn with_cells<'c>(&self, cells: &'c [f64]) -> Dataset<'c> {
+        Dataset {
+            n_rows: self.n_rows,
+            n_columns: self.n_columns,
+            values: Values::F64(cells.into()),
+            column_names: self.column_names.clone(),
+            schema: self.schema.clone(),
+            image: self.image,
+            source: self.source.clone(),
+            file: None,
+            first_row: self.first_row,
+        }
+    }
+
     /// Sets the names of the columns.
     pub fn with_column_names(mut self, names: Vec<String>) -> Self {
         debug_assert_eq!(names.len(), self.n_columns);
+        if let Some(schema) = &mut self.schema {
+            let schema = Arc::make_mut(schema);
+            schema.is_named = true;
+            schema.columns.iter_mut().zip(&names).for_each(|(column, name)| column.name.clone_from(name));
+        }
         self.column_names = Some(names);
         self
     }
@@ -305,6 +366,7 @@ impl<'d> Dataset<'d> {
             n_columns: self.n_columns,
             values,
             column_names: self.column_names.clone(),
+            schema: self.schema.clone(),
             image: self.image,
             source: self.source.clone(),
             file: self.file.clone(),
@@ -380,6 +442,7 @@ impl<'d> Dataset<'d> {
             n_columns: columns.len(),
             values,
             column_names: names.map(|names| columns.iter().map(|&j| names[j].clone()).collect()),
+            schema: self.schema.as_ref().map(|schema| Arc::new(schema.with_columns(columns))),
             image: self.image.filter(|_| columns.iter().copied().eq(0..d)),
             source: self.source.clone(),
             file: None,
@@ -426,6 +489,28 @@ impl<'d> Dataset<'d> {
         self.column_names.as_deref()
     }
 
+    /// What the columns mean, if each has a type of its own; cells are missing (NaN) only then. A table of numbers may also
+    /// be given types for a fit: see [`Dataset::typed_schema`].
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.schema.as_ref()
+    }
+
+    /// A cell before preparation, in double precision; NaN if it is missing.
+    #[inline]
+    pub fn cell(&self, i: usize, j: usize) -> f64 {
+        let at = i * self.n_columns + j;
+        match &self.values {
+            Values::U8(v) => f64::from(v[at]),
+            Values::F16(v) => v[at].to_f64(),
+            Values::F32(v) => f64::from(v[at]),
+            Values::F64(v) => v[at],
+            Values::Csr(csr) => {
+                let (columns, values) = csr.row(i);
+                columns.binary_search(&(j as u32)).map_or(0.0, |entry| f64::from(values[entry]))
+            }
+        }
+    }
+
     /// The shape of the images, if the rows are images.
     pub fn image(&self) -> Option<ImageShape> {
         self.image
@@ -449,6 +534,7 @@ impl<'d> Dataset<'d> {
             n_columns: self.n_columns,
             values: self.values.view(),
             scaling: preparation.scaling(),
+            inputs: preparation.inputs(),
         }
     }
 }

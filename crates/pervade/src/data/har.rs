@@ -79,7 +79,7 @@ impl Stacked {
             } else {
                 Cow::Borrowed(bytes)
             };
-            Ok(text::read(&unpacked, location, &ReadOptions::default())?.data)
+            Ok(text::read_numbers(&unpacked, location)?.data)
         })?;
         if let Some(names) = part.column_names() {
             let first = names.iter().find(|name| name.parse::<f32>().is_err());

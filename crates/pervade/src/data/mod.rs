@@ -30,16 +30,24 @@ mod parquet;
 #[cfg(feature = "parquet")]
 mod parquet_claims;
 #[cfg(feature = "parquet")]
+mod parquet_columns;
+#[cfg(feature = "parquet")]
 mod parquet_shapes;
 mod prepare;
 mod rcv1;
 mod read;
+#[cfg_attr(not(all(feature = "parquet", feature = "text")), allow(unused, reason = "for readers of tables"))]
+mod schema;
 mod sparse;
 mod stl10;
 mod svmlight;
 #[cfg(feature = "text")]
 mod text;
+#[cfg(feature = "text")]
+mod text_table;
+mod typed;
 mod write;
+mod write_filled;
 #[cfg(feature = "parquet")]
 mod write_parquet;
 
@@ -54,8 +62,14 @@ use absent::text;
 pub(crate) use dataset::column_in_words;
 pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
 pub use labels::Labels;
-pub use options::{LabelSource, ReadOptions, Table};
+pub use options::{Kept, LabelSource, PooledCell, ReadOptions, Table};
 pub(crate) use prepare::require_columns;
 pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
-pub use write::{OutputAssignments, OutputFormat, OutputRows};
+pub(crate) use schema::other_names;
+pub use schema::{
+    Coded, Column, ColumnSpec, ColumnType, DateFormat, LevelKind, MAX_LEVELS, OTHER, RawCells, RawColumn,
+    Schema, TableShape, TimeFormat, Zone,
+};
+pub use write::{OutputCells, OutputFormat, OutputRows, OutputTable};
+pub use write_filled::FilledTable;

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::dataset::Dataset;
 use super::labels::Labels;
+use super::schema::{ColumnSpec, ColumnType, RawColumn, Schema, listed};
 use crate::{Error, Hint, Result};
 
 /// Rows, with labels if they were asked for.
@@ -17,17 +19,76 @@ pub struct Table {
     pub labels: Option<Labels>,
     /// Where the labels were found: a bare name can be that of an array or of a file.
     pub labels_from: Option<LabelSource>,
+    /// Columns that are not clustered, but go along to results.
+    pub kept: Option<Kept>,
+    /// What the columns were taken for, in a paragraph; none if all are plain numbers.
+    pub description: Option<String>,
+    /// Remarks about cells that are not used as they are.
+    pub notes: Vec<String>,
+    /// Cells with a rare level, by row and column: the table has them as one level.
+    pub pooled: Vec<PooledCell>,
+    /// Words for missing cells, beside the usual ones.
+    pub(super) missing: Vec<String>,
+    /// All columns of the file, labels included, as [`ReadOptions::original`] asks for.
+    pub(super) original: Option<Vec<RawColumn>>,
+    /// Which of these holds the labels.
+    pub(super) label_column: Option<usize>,
+    /// For each clustered column its index among the columns of the file, labels aside.
+    pub(super) order: Vec<usize>,
+}
+
+/// Columns that are not clustered, such as ids, as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Their cells, one list per column; empty where missing.
+    pub columns: Vec<Vec<String>>,
+}
+
+impl Kept {
+    /// The text of columns as they were found; `None` if there are none.
+    pub(super) fn of<'a>(columns: impl IntoIterator<Item = (&'a str, &'a RawColumn)>) -> Option<Self> {
+        let each = columns.into_iter().map(|(name, column)| {
+            (name.to_string(), (0..column.len()).map(|row| column.text(row)).collect::<Vec<String>>())
+        });
+        let (names, columns): (Vec<_>, Vec<_>) = each.unzip();
+        (!names.is_empty()).then_some(Self { names, columns })
+    }
+}
+
+/// A cell whose level is rare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PooledCell {
+    /// Its row.
+    pub row: usize,
+    /// Its column among the clustered ones.
+    pub column: usize,
+    /// The level as it was.
+    pub word: String,
 }
 
 impl Table {
     /// Rows with the labels found among them.
     pub fn new(data: Dataset<'static>, labels: Option<Labels>) -> Self {
-        Self { data, labels, labels_from: None }
+        Self {
+            data,
+            labels,
+            labels_from: None,
+            kept: None,
+            description: None,
+            notes: Vec::new(),
+            pooled: Vec::new(),
+            missing: Vec::new(),
+            original: None,
+            label_column: None,
+            order: Vec::new(),
+        }
     }
 }
 
 /// Options for reading a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// Where the labels are; none are read by default.
@@ -35,18 +96,59 @@ pub struct ReadOptions {
     /// Which array of an `.npz` or `.mat` file is the table; by default `x`, `X`, or the only one
     /// that can be a table.
     pub array: Option<String>,
+    /// Types of columns by name; of several for one column the last counts. The others are inferred.
+    pub types: Vec<(String, ColumnSpec)>,
+    /// Columns that are not clustered, but go along to results.
+    pub keep: Vec<String>,
+    /// Words for missing cells, beside the usual ones (an empty cell, `NA`, `NaN`, `null`, `?` and others).
+    pub missing: Vec<String>,
+    /// Reads new rows for a model with these columns: in any order, with the levels and formats of the fit.
+    pub schema: Option<Arc<Schema>>,
+    /// Reads new rows for a model without column types: every column must be numbers without gaps. With the names of the
+    /// model's columns, text in other columns goes along; empty if it has none.
+    pub plain: Option<Vec<String>>,
+    /// Also keeps every cell of a text or Parquet file as it is written, for a [`FilledTable`](super::FilledTable).
+    pub original: bool,
 }
 
 impl ReadOptions {
     /// Options to read labels too, from the source that `text` describes (see [`LabelSource`]).
     pub fn with_labels(text: &str) -> Result<Self> {
-        Ok(Self { labels: Some(text.parse()?), array: None })
+        Ok(Self { labels: Some(text.parse()?), ..Self::default() })
     }
 
     /// Applies a change.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
+    }
+
+    /// Whether anything is said about columns, except that they are plain numbers.
+    pub(super) fn has_column_options(&self) -> bool {
+        let is_nothing_given = self.types.is_empty() && self.keep.is_empty() && self.missing.is_empty();
+        self.schema.is_some() || !is_nothing_given
+    }
+
+    /// The type that was given to a column.
+    pub(super) fn spec(&self, name: &str) -> Option<ColumnSpec> {
+        if self.keep.iter().any(|kept| kept == name) {
+            return Some(ColumnType::Kept.into());
+        }
+        self.types.iter().rev().find(|(column, _)| column == name).map(|(_, spec)| spec.clone())
+    }
+
+    /// Returns an error if a type is given to a column that does not exist.
+    pub(super) fn check_names(&self, columns: &[RawColumn]) -> Result<()> {
+        let types = self.types.iter().map(|(name, spec)| ("type", name, format!("`{name}={}`", spec.kind)));
+        let kept = self.keep.iter().map(|name| ("keep-columns", name, format!("`{name}`")));
+        for (setting, name, value) in types.chain(kept) {
+            if columns.iter().all(|column| column.name != *name) {
+                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                let must = format!("but no column is named `{name}`; the columns are {}", listed(&names, 20));
+                return Err(Error::setting(setting, value, must));
+            }
+        }
+        Ok(())
     }
 }
 

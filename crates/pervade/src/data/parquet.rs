@@ -1,4 +1,4 @@
-//! Parquet: numeric columns, and columns of lists that all have the same length.
+//! Parquet: columns of numbers, words, truth values and dates, and lists of numbers that all have the same length.
 
 use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::cast;
@@ -10,8 +10,10 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
-use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::options::{Kept, LabelSource, ReadOptions, Table, not_offered};
 use super::parquet_claims::{has_invalid_footer, has_invalid_page};
+use super::parquet_columns::Builder;
+use super::schema::{ColumnType, Found, IdName, RawColumn, found, is_wide, looks_like_id};
 use crate::memory::grow;
 use crate::quiet::catch_panic;
 use crate::{Error, Hint, Result};
@@ -19,7 +21,7 @@ use crate::{Error, Hint, Result};
 /// Rows decoded at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Reads the numeric columns; one column may hold the labels.
+/// Reads the columns; one may hold the labels.
 pub(super) fn read(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
     guarded(location, || read_columns(bytes, location, options))
 }
@@ -27,7 +29,7 @@ pub(super) fn read(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Res
 /// Reads a file of one column as labels.
 pub(super) fn read_labels(bytes: Vec<u8>, location: &str) -> Result<Labels> {
     guarded(location, || {
-        let (fields, batches) = open(bytes, location)?;
+        let (fields, batches) = open(Bytes::from(bytes), location)?;
         let [only] = fields.as_slice() else {
             return Err(Error::data(
                 location,
@@ -49,16 +51,15 @@ fn guarded<T>(location: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic(work).unwrap_or_else(|| Err(damaged(location, &"the decoder gave up")))
 }
 
-fn damaged(location: &str, error: &dyn std::fmt::Display) -> Error {
+pub(super) fn damaged(location: &str, error: &dyn std::fmt::Display) -> Error {
     Error::data(location, format!("the Parquet file cannot be read: {error}"))
         .with_hint("the file is cut short or damaged")
 }
 
-fn open(bytes: Vec<u8>, location: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
+fn open(bytes: Bytes, location: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
     if has_invalid_footer(&bytes) {
         return Err(damaged(location, &"its footer is damaged"));
     }
-    let bytes = Bytes::from(bytes);
     let builder =
         ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(location, &e))?;
     if has_invalid_page(&bytes, builder.metadata()) {
@@ -70,41 +71,150 @@ fn open(bytes: Vec<u8>, location: &str) -> Result<(Vec<Field>, ParquetRecordBatc
 }
 
 fn read_columns(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
-    let (fields, batches) = open(bytes, location)?;
+    let bytes = Bytes::from(bytes);
+    let (fields, _) = open(bytes.clone(), location)?;
     let label = label_column(&fields, options.labels.as_ref(), location)?;
     // pandas stores its row index under such a name; it is not part of the table.
     let is_data = |&j: &usize| Some(j) != label && !fields[j].name().starts_with("__index_level_");
     let columns: Vec<usize> = (0..fields.len()).filter(is_data).collect();
-    let kind = Kind::of(columns.iter().map(|&j| &fields[j]), location)?;
-    let mut rows = RowBuffer {
-        kind,
-        widths: Vec::new(),
-        bytes: Vec::new(),
-        singles: Vec::new(),
-        doubles: Vec::new(),
-        n: 0,
-    };
-    let mut words = Vec::new();
-    for batch in batches {
-        let batch = batch.map_err(|e| damaged(location, &e))?;
-        rows.add(&batch, &columns, location)?;
-        if let Some(j) = label {
-            add_words(batch.column(j), &fields[j], &mut words, location)?;
+    let file = File { bytes, location, fields, label };
+    if let Some(model) = &options.plain {
+        let (kept, columns) =
+            columns.into_iter().partition::<Vec<usize>, _>(|&j| file.is_aside(j, model, options));
+        let mut table = file.read_numbers(&columns)?;
+        let (raw, _) = file.read_raw(&kept, &|_| true)?;
+        table.kept = Kept::of(raw.iter().map(|(_, column)| (column.name.as_str(), column)));
+        return Ok(table);
+    }
+    if file.is_probably_plain(&columns, options)
+        && let Ok(table) = file.read_numbers(&columns)
+    {
+        return Ok(table);
+    }
+    let (raw, labels) = file.read_raw(&columns, &|name| wants_text(name, options))?;
+    let (field_of_column, raw): (Vec<usize>, Vec<RawColumn>) = raw.into_iter().unzip();
+    match found(raw, options, location)? {
+        Found::Typed(table) => {
+            let mut table = Table { labels, ..*table };
+            if options.original {
+                let all: Vec<usize> =
+                    (0..file.fields.len()).filter(|j| columns.contains(j) || label == Some(*j)).collect();
+                let (raw, _) = file.read_raw(&all, &|_| true)?;
+                table.label_column = raw.iter().position(|(field, _)| Some(*field) == label);
+                table.original = Some(raw.into_iter().map(|(_, column)| column).collect());
+            }
+            Ok(table)
+        }
+        Found::Plain { positions, kept, description, .. } => {
+            let mut chosen: Vec<usize> = positions.iter().map(|&j| field_of_column[j]).collect();
+            chosen.dedup();
+            let table = file.read_numbers(&chosen)?;
+            Ok(Table { kept, description, ..table })
         }
     }
-    let mut names = Vec::new();
-    for (&j, &(width, is_list)) in columns.iter().zip(&rows.widths) {
-        let name = fields[j].name();
-        if is_list {
-            names.extend((0..width).map(|k| format!("{name}_{k}")));
-        } else {
-            names.push(name.clone());
-        }
+}
+
+/// Whether a column is needed as text even if it holds numbers, which may be too long for double precision.
+fn wants_text(name: &str, options: &ReadOptions) -> bool {
+    let is_kept = options.spec(name).is_some_and(|spec| spec.kind == ColumnType::Kept);
+    let is_aside = options.schema.as_ref().is_some_and(|schema| schema.kept.iter().any(|kept| kept == name));
+    is_kept || is_aside || options.schema.is_none() && looks_like_id(name) == Some(IdName::Id)
+}
+
+/// A Parquet file whose footer was read.
+pub(super) struct File<'a> {
+    bytes: Bytes,
+    location: &'a str,
+    fields: Vec<Field>,
+    /// The field of the labels.
+    label: Option<usize>,
+}
+
+impl File<'_> {
+    /// Whether the columns share one type if they have no nulls: there are many of them, or some hold lists of numbers.
+    fn is_probably_plain(&self, columns: &[usize], options: &ReadOptions) -> bool {
+        let fields = || columns.iter().map(|&j| &self.fields[j]);
+        let has_lists = fields().any(|field| list_element(field.data_type()).is_some());
+        let has_id = fields().any(|field| looks_like_id(field.name()).is_some());
+        let is_wide = is_wide(columns.len(), true);
+        let is_numbers = Kind::of(fields(), self.location).is_ok();
+        is_numbers && !options.has_column_options() && (has_lists || is_wide) && !has_id
     }
-    let (n_rows, n_columns) = (rows.n, names.len());
-    let data = Dataset::named(n_rows, n_columns, rows.into_values(location)?, location.into(), Some(names))?;
-    let labels = label.map(|_| Labels::from_text(&words, location)).transpose()?;
-    Ok(Table::new(data, labels))
+
+    /// Whether a column is none of the model's, and may go along because it is text or an id.
+    fn is_aside(&self, j: usize, model: &[String], options: &ReadOptions) -> bool {
+        let field = &self.fields[j];
+        let is_text = || Kind::of(std::iter::once(field), self.location).is_err();
+        let is_aside = options.keep.contains(field.name()) || looks_like_id(field.name()).is_some();
+        !model.is_empty() && !model.contains(field.name()) && (is_aside || is_text())
+    }
+
+    /// The columns as numbers without types, and the labels.
+    fn read_numbers(&self, columns: &[usize]) -> Result<Table> {
+        let location = self.location;
+        let (_, batches) = open(self.bytes.clone(), location)?;
+        let kind = Kind::of(columns.iter().map(|&j| &self.fields[j]), location)?;
+        let mut rows = RowBuffer {
+            kind,
+            widths: Vec::new(),
+            bytes: Vec::new(),
+            singles: Vec::new(),
+            doubles: Vec::new(),
+            n: 0,
+        };
+        let mut words = Vec::new();
+        for batch in batches {
+            let batch = batch.map_err(|e| damaged(location, &e))?;
+            rows.add(&batch, columns, location)?;
+            self.add_labels(&batch, &mut words)?;
+        }
+        let mut names = Vec::new();
+        for (&j, &(width, is_list)) in columns.iter().zip(&rows.widths) {
+            names.extend(column_names(self.fields[j].name(), width, is_list));
+        }
+        let (n_rows, n_columns) = (rows.n, names.len());
+        let values = rows.into_values(location)?;
+        let data = Dataset::named(n_rows, n_columns, values, location.into(), Some(names))?;
+        Ok(Table::new(data, self.labels(&words)?))
+    }
+
+    /// The columns as they are, each with the index of its field, and the labels; lists become several columns.
+    fn read_raw(
+        &self,
+        columns: &[usize],
+        wants_text: &dyn Fn(&str) -> bool,
+    ) -> Result<(Vec<(usize, RawColumn)>, Option<Labels>)> {
+        let (_, batches) = open(self.bytes.clone(), self.location)?;
+        let builder =
+            |&j: &usize| Builder::new(&self.fields[j], wants_text(self.fields[j].name()), self.location);
+        let mut builders = columns.iter().map(builder).collect::<Result<Vec<Builder>>>()?;
+        let (mut words, mut n_rows) = (Vec::new(), 0);
+        for batch in batches {
+            let batch = batch.map_err(|e| damaged(self.location, &e))?;
+            for (builder, &j) in builders.iter_mut().zip(columns) {
+                builder.add(batch.column(j), n_rows, self.fields[j].name(), self.location)?;
+            }
+            self.add_labels(&batch, &mut words)?;
+            n_rows += batch.num_rows();
+        }
+        let raw = builders.into_iter().zip(columns).flat_map(|(builder, &j)| {
+            builder.finish(self.fields[j].name()).into_iter().map(move |column| (j, column))
+        });
+        Ok((raw.collect(), self.labels(&words)?))
+    }
+
+    fn add_labels(&self, batch: &RecordBatch, words: &mut Vec<String>) -> Result<()> {
+        self.label.map_or(Ok(()), |j| add_words(batch.column(j), &self.fields[j], words, self.location))
+    }
+
+    fn labels(&self, words: &[String]) -> Result<Option<Labels>> {
+        self.label.map(|_| Labels::from_text(words, self.location)).transpose()
+    }
+}
+
+/// The names of a column's parts: of a list one per element.
+pub(super) fn column_names(name: &str, width: usize, is_list: bool) -> Vec<String> {
+    if is_list { (0..width).map(|k| format!("{name}_{k}")).collect() } else { vec![name.to_string()] }
 }
 
 fn label_column(fields: &[Field], wanted: Option<&LabelSource>, location: &str) -> Result<Option<usize>> {
@@ -157,7 +267,7 @@ impl Kind {
     }
 }
 
-fn list_element(kind: &DataType) -> Option<&DataType> {
+pub(super) fn list_element(kind: &DataType) -> Option<&DataType> {
     match kind {
         DataType::FixedSizeList(element, _) | DataType::List(element) | DataType::LargeList(element) => {
             Some(element.data_type())
@@ -215,7 +325,7 @@ impl RowBuffer {
 }
 
 /// The numbers of a column without nulls, how many each row has, and whether they are lists.
-fn flatten(
+pub(super) fn flatten(
     column: &ArrayRef,
     first_row: usize,
     name: &str,
@@ -258,7 +368,7 @@ fn lists<O: arrow::array::OffsetSizeTrait>(
     Ok(list.values().slice(start, lengths.iter().sum()))
 }
 
-fn uneven(location: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
+pub(super) fn uneven(location: &str, row: usize, name: &str, width: usize, first: usize) -> Error {
     let row = row + 1;
     Error::data(
         location,

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::{Dataset, Values};
-use crate::compute::Scaling;
+use crate::compute::{ColumnTable, Scaling, TypedColumn};
 use crate::memory::{Need, product, require};
 use crate::{Error, Hint, Result};
 
@@ -29,10 +29,14 @@ pub enum PrepareKind {
     Standardise,
     /// Scale each row to length `sqrt(D)`, so that its mean square is 1.
     RowNorm,
+    /// Every column by its type; not typed by users, but chosen for tables whose columns have types.
+    Typed,
+    /// Rows of counts, for the likelihood `counts`.
+    Counts,
 }
 
 impl PrepareKind {
-    /// All kinds, in the order of the help text.
+    /// All kinds that users can ask for, in the order of the help text.
     pub const ALL: [PrepareKind; 4] =
         [PrepareKind::None, PrepareKind::UnitRange, PrepareKind::Standardise, PrepareKind::RowNorm];
 
@@ -43,6 +47,8 @@ impl PrepareKind {
             PrepareKind::UnitRange => "unit",
             PrepareKind::Standardise => "standardise",
             PrepareKind::RowNorm => "row-norm",
+            PrepareKind::Typed => "typed",
+            PrepareKind::Counts => "counts",
         }
     }
 }
@@ -63,17 +69,27 @@ impl FromStr for PrepareKind {
     }
 }
 
-/// A fitted scaling of the data: `x' = (x * row_factor - shift_j) * scale_j`.
+/// A fitted scaling of the data: `x' = (x * row_factor - shift_j) * scale_j`, with log1p before the shift in some columns of
+/// a typed table.
 ///
 /// `row_factor` is `row_norm / ||x||` if rows are normalised (rows of zeros stay zero), otherwise 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Preparation {
-    kind: PrepareKind,
-    n_columns: usize,
-    row_norm: Option<f32>,
-    shift: Vec<f32>,
-    scale: Vec<f32>,
+    pub(super) kind: PrepareKind,
+    pub(super) n_columns: usize,
+    pub(super) row_norm: Option<f32>,
+    pub(super) shift: Vec<f32>,
+    pub(super) scale: Vec<f32>,
+    /// Whether log1p is taken before the shift: empty, or one value per column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) log: Vec<bool>,
+    /// The columns of a table whose columns have types.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) columns: Vec<TypedColumn>,
+    /// The median sum of rows of counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) row_sum: Option<f32>,
 }
 
 /// A preparation as stored in a file, before its lengths are checked.
@@ -85,6 +101,12 @@ struct Unchecked {
     row_norm: Option<f32>,
     shift: Vec<f32>,
     scale: Vec<f32>,
+    #[serde(default)]
+    log: Vec<bool>,
+    #[serde(default)]
+    columns: Vec<TypedColumn>,
+    #[serde(default)]
+    row_sum: Option<f32>,
 }
 
 impl TryFrom<Unchecked> for Preparation {
@@ -92,7 +114,8 @@ impl TryFrom<Unchecked> for Preparation {
 
     fn try_from(u: Unchecked) -> std::result::Result<Self, String> {
         let lengths_fit = (u.shift.is_empty() || u.shift.len() == u.n_columns)
-            && (u.scale.len() == 1 || u.scale.len() == u.n_columns);
+            && (u.scale.len() == 1 || u.scale.len() == u.n_columns)
+            && (u.log.is_empty() || u.log.len() == u.n_columns);
         if !lengths_fit {
             return Err(format!(
                 "preparation of {} columns has {} shifts and {} scales",
@@ -101,8 +124,15 @@ impl TryFrom<Unchecked> for Preparation {
                 u.scale.len()
             ));
         }
-        if u.shift.iter().chain(&u.scale).chain(&u.row_norm).any(|x| !x.is_finite()) {
+        if u.shift.iter().chain(&u.scale).chain(&u.row_norm).chain(&u.row_sum).any(|x| !x.is_finite()) {
             return Err("preparation has a shift or scale that is not a finite number".into());
+        }
+        let is_typed = u.kind == PrepareKind::Typed;
+        if (u.columns.len() != if is_typed { u.n_columns } else { 0 })
+            || !ColumnTable::Typed(&u.columns).is_valid()
+            || (u.kind == PrepareKind::Counts) != u.row_sum.is_some_and(|sum| sum > 0.0)
+        {
+            return Err("the types of its columns do not fit together".into());
         }
         Ok(Self {
             kind: u.kind,
@@ -110,6 +140,9 @@ impl TryFrom<Unchecked> for Preparation {
             row_norm: u.row_norm,
             shift: u.shift,
             scale: u.scale,
+            log: u.log,
+            columns: u.columns,
+            row_sum: u.row_sum,
         })
     }
 }
@@ -123,9 +156,17 @@ impl Preparation {
             PrepareKind::None | PrepareKind::RowNorm => (Vec::new(), vec![1.0]),
             PrepareKind::UnitRange => unit_range(data)?,
             PrepareKind::Standardise => standardise(data)?,
+            PrepareKind::Counts => return Self::fit_counts(data),
+            PrepareKind::Typed => {
+                let must = "but the columns of this table have no types";
+                let schema =
+                    data.typed_schema(false)?.ok_or_else(|| Error::setting("prepare", kind, must))?;
+                return Ok(Self::fit_typed(data, &schema));
+            }
         };
         let row_norm = (kind == PrepareKind::RowNorm).then(|| (n_columns as f32).sqrt());
-        Ok(Self { kind, n_columns, row_norm, shift, scale })
+        let (log, columns, row_sum) = (Vec::new(), Vec::new(), None);
+        Ok(Self { kind, n_columns, row_norm, shift, scale, log, columns, row_sum })
     }
 
     /// The kind of preparation.
@@ -168,13 +209,12 @@ impl Preparation {
     /// Writes the prepared row `i` of `data` into `out`, of length D.
     #[inline]
     pub fn prepared_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
-        data.row_into(i, out);
-        self.scaling().apply(out);
+        data.view(self).row_into(i, out);
     }
 
     /// The formula in the form that a device applies.
     pub(super) fn scaling(&self) -> Scaling<'_> {
-        Scaling { row_norm: self.row_norm, shift: &self.shift, scale: &self.scale }
+        Scaling { row_norm: self.row_norm, log: &self.log, shift: &self.shift, scale: &self.scale }
     }
 
     /// Converts a prepared row (such as a generated one) back to the units of the data.
@@ -186,6 +226,9 @@ impl Preparation {
             let shift = self.shift.get(j).copied().unwrap_or(0.0);
             // A constant column has scale 0 and is restored as its constant.
             *x = if scale == 0.0 { shift } else { *x / scale + shift };
+            if self.log.get(j).copied().unwrap_or(false) {
+                *x = x.exp_m1().max(0.0);
+            }
         }
     }
 

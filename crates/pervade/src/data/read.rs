@@ -23,7 +23,7 @@ const KINDS: &str = "files of numbers can be .npy, .npz, .csv, .tsv, .parquet, I
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
     if path.is_dir() {
         let options = located(options, |name| folder::offers(path, name))?;
-        return read_both(path, options, |inside| folder::read(path, inside));
+        return read_both(path, options, |inside| folder::read(path, inside)?.with_column_options(inside));
     }
     let file = InputFile::open(path)?;
     let ending = extension(path);
@@ -137,6 +137,13 @@ impl<'a> Input<'a> {
 
     fn table(&self, options: &ReadOptions) -> Result<Table> {
         let format = self.format()?;
+        let table = self.stored_table(format, options)?;
+        // The columns of the others are given types where they are read.
+        let is_array = !matches!(format, Format::Text | Format::Parquet);
+        if is_array || options.plain.is_some() { table.with_column_options(options) } else { Ok(table) }
+    }
+
+    fn stored_table(&self, format: Format, options: &ReadOptions) -> Result<Table> {
         if let Some(name) = &options.array
             && !matches!(format, Format::Npz | Format::Mat)
         {

@@ -2,73 +2,76 @@
 
 use csv::ByteRecord;
 
-use super::dataset::{Dataset, Values, column_in_words};
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
-use crate::memory::{Need, grow, product, require};
+use super::schema::Missing;
+use super::text_table;
+use crate::memory::{Need, product, require};
 use crate::{Error, Hint, Result};
 
 /// Bytes per field of the first line while it is inspected: two strings, and two offsets where the field ends.
 const COLUMN_BYTES: usize = 2 * (size_of::<String>() + 32) + 2 * size_of::<usize>();
 
-const FEWER: &str = "give fewer rows or columns, or write the table as .npy, which is read in place";
+pub(super) const FEWER: &str =
+    "give fewer rows or columns, or write the table as .npy, which is read in place";
 
-/// Reads a table; one of its columns may hold the labels. Numbers are stored in single precision.
+/// Reads a table; one of its columns may hold the labels.
+///
+/// Columns are given types; numbers that share one are stored in single precision.
 pub(super) fn read(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<Table> {
-    let n_fields = Lines::count_first(bytes);
-    let need = Need::of("", product(&[n_fields, COLUMN_BYTES]));
-    require(&format!("the header of `{location}` with {n_fields} columns"), &need, FEWER)?;
-    let first = Lines::new(bytes, location).next()?.map(|l| l.words()).unwrap_or_default();
-    let has_header = has_header(bytes, location, options.labels.as_ref())?;
-    let label = match &options.labels {
-        None => None,
-        Some(LabelSource::LastColumn) => first.len().checked_sub(1),
-        Some(LabelSource::Column(name)) if has_header && first.contains(name) => {
-            first.iter().position(|n| n == name)
-        }
-        Some(wanted) => {
-            let offered = if has_header {
-                format!("the columns are {}", brief(&first))
-            } else {
-                "the file has no header that names its columns".into()
-            };
-            return Err(not_offered(location, wanted, &offered));
-        }
-    };
-    let n_fields = first.len();
-    let mut names = has_header.then_some(first);
-    let mut values: Vec<f32> = Vec::new();
-    let mut label_words: Vec<String> = Vec::new();
-    let mut n_rows = 0;
+    let layout = Layout::of(bytes, location, options)?;
+    text_table::read(&layout, options, || lines_after_header(bytes, location, layout.has_header))
+}
+
+/// Reads numbers, all of which must be finite; no column has a type.
+pub(super) fn read_numbers(bytes: &[u8], location: &str) -> Result<Table> {
+    read(bytes, location, &ReadOptions::default().with(|o| o.plain = Some(Vec::new())))
+}
+
+fn lines_after_header<'a>(bytes: &'a [u8], location: &'a str, has_header: bool) -> Result<Lines<'a>> {
     let mut lines = Lines::new(bytes, location);
     if has_header {
         lines.next()?;
     }
-    while let Some(line) = lines.next()? {
-        let mut n_found = 0;
-        grow(&mut values, n_fields, &format_args!("the table in `{location}`"), FEWER)?;
-        for (j, field) in line.fields().enumerate() {
-            n_found += 1;
-            if label == Some(j) {
-                label_words.push(String::from_utf8_lossy(field).trim().to_string());
-            } else if j < n_fields {
-                let column = || column_in_words(names.as_deref(), j);
-                let finite = number(field).filter(|x| x.is_finite());
-                values.push(finite.ok_or_else(|| not_a_number(field, line.number, &column(), location))?);
+    Ok(lines)
+}
+
+/// The columns of a text table.
+pub(super) struct Layout<'a> {
+    pub(super) location: &'a str,
+    /// Number of fields in every line.
+    pub(super) n_fields: usize,
+    has_header: bool,
+    /// Names of the fields, if there is a header.
+    pub(super) names: Option<Vec<String>>,
+    /// The field of the labels.
+    pub(super) label: Option<usize>,
+}
+
+impl<'a> Layout<'a> {
+    fn of(bytes: &[u8], location: &'a str, options: &ReadOptions) -> Result<Self> {
+        let n_fields = Lines::count_first(bytes);
+        let need = Need::of("", product(&[n_fields, COLUMN_BYTES]));
+        require(&format!("the header of `{location}` with {n_fields} columns"), &need, FEWER)?;
+        let first = Lines::new(bytes, location).next()?.map(|l| l.words()).unwrap_or_default();
+        let has_header = has_header(bytes, location, options)?;
+        let label = match &options.labels {
+            None => None,
+            Some(LabelSource::LastColumn) => first.len().checked_sub(1),
+            Some(LabelSource::Column(name)) if has_header && first.contains(name) => {
+                first.iter().position(|n| n == name)
             }
-        }
-        if n_found != n_fields {
-            return Err(ragged(line.number, n_found, n_fields, location));
-        }
-        n_rows += 1;
+            Some(wanted) => {
+                let offered = if has_header {
+                    format!("the columns are {}", brief(&first))
+                } else {
+                    "the file has no header that names its columns".into()
+                };
+                return Err(not_offered(location, wanted, &offered));
+            }
+        };
+        Ok(Self { location, n_fields: first.len(), has_header, names: has_header.then_some(first), label })
     }
-    if let (Some(names), Some(label)) = (&mut names, label) {
-        names.remove(label);
-    }
-    let n_columns = n_fields - usize::from(label.is_some());
-    let data = Dataset::named(n_rows, n_columns, Values::F32(values.into()), location.into(), names)?;
-    let labels = label.map(|_| Labels::from_text(&label_words, location)).transpose()?;
-    Ok(Table::new(data, labels))
 }
 
 /// Reads a file of one column, with or without a header, as labels.
@@ -95,18 +98,34 @@ pub(super) fn read_labels(bytes: &[u8], location: &str) -> Result<Labels> {
     Labels::from_text(&words, location)
 }
 
-/// Whether the first line names the columns: one of its fields is neither a number nor empty.
-fn has_header(bytes: &[u8], location: &str, labels: Option<&LabelSource>) -> Result<bool> {
+/// Whether the first line names the columns: one of its fields is neither a number nor missing, and it does not look like
+/// the line below it.
+fn has_header(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<bool> {
+    let missing = Missing::new(&options.missing);
     let mut lines = Lines::new(bytes, location);
-    let is_word = |field: &String| !field.is_empty() && number(field.as_bytes()).is_none();
+    let is_word = |field: &String| !missing.has_word(field) && number(field.as_bytes()).is_none();
     let first = lines.next()?.map(|l| l.words()).unwrap_or_default();
+    let second = lines.next()?.map(|l| l.words()).unwrap_or_default();
     let only_last = first.iter().position(is_word) == first.len().checked_sub(1);
-    if labels == Some(&LabelSource::LastColumn) && only_last {
+    if options.labels == Some(LabelSource::LastColumn) && only_last {
         // A word in the label column alone may be a label: it is one if the next line has a word there too.
-        let second = lines.next()?.map(|l| l.words()).unwrap_or_default();
         return Ok(!second.last().is_some_and(is_word));
     }
-    Ok(first.iter().any(is_word))
+    let is_named = |options: &ReadOptions| {
+        matches!(options.labels, Some(LabelSource::Column(_)))
+            || !options.types.is_empty()
+            || !options.keep.is_empty()
+    };
+    Ok(first.iter().any(is_word) && (is_named(options) || !is_data(&first, &second, is_word)))
+}
+
+/// Whether the first line of a table with words is a row like the second one: words are in the same columns, and the
+/// numbers between them are no names, such as years, which would ascend.
+fn is_data(first: &[String], second: &[String], is_word: impl Fn(&String) -> bool) -> bool {
+    let numbers: Vec<f32> = first.iter().filter_map(|field| number(field.as_bytes())).collect();
+    let is_like =
+        first.len() == second.len() && first.iter().zip(second).all(|(a, b)| is_word(a) == is_word(b));
+    is_like && numbers.len() > 1 && !numbers.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 fn number(field: &[u8]) -> Option<f32> {
@@ -118,35 +137,17 @@ fn brief(names: &[String]) -> String {
     if names.len() > 20 { format!("{shown}, ... ({} in all)", names.len()) } else { shown }
 }
 
-fn not_a_number(field: &[u8], line: u64, column: &str, location: &str) -> Error {
-    let word: String = String::from_utf8_lossy(field).chars().take(40).collect();
-    let what =
-        if word.trim().is_empty() { "is empty".into() } else { format!("is `{word}`, not a finite number") };
-    Error::data(location, format!("line {line}, column {column} {what}")).with_hint(
-        Hint::new("fill in or remove such rows")
-            .also("a column of labels is selected by ")
-            .setting_to("labels", "column:NAME"),
-    )
-}
-
-fn ragged(line: u64, n_fields: usize, expected: usize, location: &str) -> Error {
-    Error::data(
-        location,
-        format!("line {line} has {n_fields} fields, expected {expected} as in the first line"),
-    )
-    .with_hint("every line needs the same number of fields")
-}
-
 /// The lines of a text, split into fields.
-struct Lines<'a> {
+pub(super) struct Lines<'a> {
     csv: csv::Reader<&'a [u8]>,
     record: ByteRecord,
     location: &'a str,
     skip_empty: bool,
 }
 
-struct Line<'a> {
-    number: u64,
+pub(super) struct Line<'a> {
+    /// Its number, counted from one.
+    pub(super) number: u64,
     record: &'a ByteRecord,
     skip_empty: bool,
 }
@@ -171,7 +172,7 @@ impl<'a> Lines<'a> {
         first_line(bytes).split(|&b| b == separator).count()
     }
 
-    fn next(&mut self) -> Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> Result<Option<Line<'_>>> {
         let more = self
             .csv
             .read_byte_record(&mut self.record)
@@ -182,7 +183,7 @@ impl<'a> Lines<'a> {
 }
 
 impl Line<'_> {
-    fn fields(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = &[u8]> {
         self.record.iter().filter(|field| !self.skip_empty || !field.is_empty())
     }
 

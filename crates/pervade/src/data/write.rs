@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::options::{Kept, PooledCell};
+use super::schema::Schema;
 use crate::files::write_atomically;
 use crate::{Error, Result};
 
@@ -49,17 +51,30 @@ pub struct OutputRows<'a> {
     pub names: Option<&'a [String]>,
 }
 
-/// The clusters of the rows to write, with probabilities if they were asked for.
+/// Rows of a table whose columns have types, to write as the table itself would have them.
 #[derive(Debug, Clone, Copy)]
-pub struct OutputAssignments<'a> {
+pub struct OutputCells<'a> {
+    /// What the columns mean.
+    pub schema: &'a Schema,
+    /// The cells, row by row; NaN where missing.
+    pub cells: &'a [f64],
+    /// Cells of the table with a rare level, which are written as they were, by row and column.
+    pub pooled: &'a [PooledCell],
+}
+
+/// Any table of results: the columns that go along, then the cluster, numbers, rows, as far as there are any.
+#[derive(Debug, Clone, Default)]
+pub struct OutputTable<'a> {
+    /// Columns of the data that only go along. `.npy` files cannot hold them.
+    pub kept: Option<&'a Kept>,
     /// The cluster of every row.
-    pub clusters: &'a [u32],
-    /// The probability of that cluster, one per row.
-    pub probability: Option<&'a [f32]>,
-    /// The share of restarts that agree on it, one per row.
-    pub agreement: Option<&'a [f32]>,
-    /// The probability of every cluster, `[N, K]` row by row.
-    pub probabilities: Option<OutputRows<'a>>,
+    pub clusters: Option<&'a [u32]>,
+    /// Columns of numbers by name.
+    pub singles: Vec<(&'static str, &'a [f32])>,
+    /// A block of columns of numbers.
+    pub rows: Option<OutputRows<'a>>,
+    /// Rows in the types of the table. `.npy` files can hold them if they are numbers.
+    pub cells: Option<OutputCells<'a>>,
 }
 
 impl OutputRows<'_> {
@@ -71,7 +86,7 @@ impl OutputRows<'_> {
 
     /// Writes the table to a stream.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
-        Columns { clusters: None, singles: Vec::new(), rows: Some(*self) }.write_to(out, format)
+        OutputTable { rows: Some(*self), ..OutputTable::default() }.write_to(out, format)
     }
 
     fn n_rows(&self) -> usize {
@@ -79,38 +94,59 @@ impl OutputRows<'_> {
     }
 }
 
-impl OutputAssignments<'_> {
-    /// Writes the assignments to `path` in the format of its extension.
+impl OutputCells<'_> {
+    fn n_rows(&self) -> usize {
+        self.cells.len().checked_div(self.schema.columns.len()).unwrap_or(0)
+    }
+
+    /// The cells of row `i`.
+    fn row(&self, i: usize) -> &[f64] {
+        let d = self.schema.columns.len();
+        &self.cells[i * d..(i + 1) * d]
+    }
+
+    /// The rare level that a cell had before rare levels became one.
+    pub(super) fn rare_level(&self, row: usize, column: usize) -> Option<&str> {
+        let found = self.pooled.binary_search_by_key(&(row, column), |cell| (cell.row, cell.column));
+        found.ok().map(|at| self.pooled[at].word.as_str())
+    }
+}
+
+impl OutputTable<'_> {
+    /// Returns an error if a file of this format cannot hold the table. Call it before any long computation.
+    pub fn check_format(schema: Option<&Schema>, format: OutputFormat) -> Result<()> {
+        let words = schema.iter().flat_map(|schema| &schema.columns).find(|column| !column.is_numeric());
+        match words.filter(|_| format == OutputFormat::Npy) {
+            None => Ok(()),
+            Some(column) => {
+                let must = format!(
+                    "but column `{}` is of type {}, and .npy files hold numbers",
+                    column.name, column.kind
+                );
+                Err(Error::setting("output file", "a .npy file", must)
+                    .with_hint("write a .csv or .parquet file"))
+            }
+        }
+    }
+
+    /// Writes the table to `path` in the format of its extension.
     pub fn write(&self, path: &Path) -> Result<()> {
         let format = OutputFormat::of(path)?;
+        Self::check_format(self.cells.map(|cells| cells.schema), format)?;
         write_atomically(path, |out| self.write_to(out, format))
     }
 
-    /// Writes the assignments to a stream.
+    /// Writes the table to a stream.
     ///
-    /// CSV and Parquet have the columns `cluster`, `probability`, `agreement` and one for each cluster; `.npy` is one axis
-    /// of u32, or a structured array with those fields if there are others than `cluster`.
+    /// CSV and Parquet have the columns that go along, `cluster`, the numbers by name, then the blocks. `.npy` has the rows or
+    /// cells alone; with clusters it is one axis of u32, or a structured array if there are numbers, too.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
-        let singles = [("probability", self.probability), ("agreement", self.agreement)];
-        let singles = singles.into_iter().filter_map(|(name, values)| Some((name, values?))).collect();
-        Columns { clusters: Some(self.clusters), singles, rows: self.probabilities }.write_to(out, format)
-    }
-}
-
-/// The common form of both kinds of result: a few single columns, then a block of columns.
-pub(super) struct Columns<'a> {
-    pub(super) clusters: Option<&'a [u32]>,
-    /// Names and values.
-    pub(super) singles: Vec<(&'static str, &'a [f32])>,
-    pub(super) rows: Option<OutputRows<'a>>,
-}
-
-impl Columns<'_> {
-    fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
         let n = self.n_rows();
         let fits = self.clusters.is_none_or(|c| c.len() == n)
             && self.singles.iter().all(|(_, values)| values.len() == n)
-            && self.rows.is_none_or(|r| r.values.len() == n * r.n_columns);
+            && self.rows.is_none_or(|r| r.values.len() == n * r.n_columns)
+            && self.cells.is_none_or(|c| c.cells.len() == n * c.schema.columns.len())
+            && self.kept.is_none_or(|kept| kept.columns.iter().all(|column| column.len() == n));
         if !fits {
             return Err(io::Error::other("the columns of the result have different lengths"));
         }
@@ -127,11 +163,14 @@ impl Columns<'_> {
     }
 
     fn n_rows(&self) -> usize {
-        self.clusters.map_or_else(|| self.rows.map_or(0, |r| r.n_rows()), <[u32]>::len)
+        let of_block = self.rows.map(|rows| rows.n_rows()).or(self.cells.map(|cells| cells.n_rows()));
+        let of_single = self.singles.first().map(|(_, values)| values.len());
+        let of_kept = self.kept.and_then(|kept| kept.columns.first()).map(Vec::len);
+        self.clusters.map(<[u32]>::len).or(of_single).or(of_block).or(of_kept).unwrap_or(0)
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        let mut names = Vec::new();
+        let mut names = self.kept.map_or(Vec::new(), |kept| kept.names.clone());
         names.extend(self.clusters.map(|_| "cluster".to_string()));
         names.extend(self.singles.iter().map(|(name, _)| (*name).to_string()));
         if let Some(rows) = &self.rows {
@@ -141,6 +180,7 @@ impl Columns<'_> {
                 None => names.extend((0..rows.n_columns).map(|j| format!("{stem}_{j}"))),
             }
         }
+        names.extend(self.cells.iter().flat_map(|cells| cells.schema.names()));
         names
     }
 
@@ -150,8 +190,12 @@ impl Columns<'_> {
         writeln!(out, "{}", names.join(","))?;
         for i in 0..n {
             let mut comma = "";
+            for column in self.kept.iter().flat_map(|kept| &kept.columns) {
+                write!(out, "{comma}{}", quoted_cell(&column[i]))?;
+                comma = ",";
+            }
             if let Some(clusters) = self.clusters {
-                write!(out, "{}", clusters[i])?;
+                write!(out, "{comma}{}", clusters[i])?;
                 comma = ",";
             }
             let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
@@ -160,12 +204,24 @@ impl Columns<'_> {
                 write!(out, "{comma}{x:?}")?;
                 comma = ",";
             }
+            if let Some(cells) = &self.cells {
+                for (j, &x) in cells.row(i).iter().enumerate() {
+                    let text = cells
+                        .rare_level(i, j)
+                        .map_or_else(|| Cow::Owned(cells.schema.cell_to_text(j, x)), Cow::Borrowed);
+                    write!(out, "{comma}{}", quoted_cell(&text))?;
+                    comma = ",";
+                }
+            }
             out.write_all(b"\n")?;
         }
         Ok(())
     }
 
     fn write_npy(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
+        if let Some(cells) = &self.cells {
+            return write_npy_cells(out, cells, n);
+        }
         let width = self.rows.map_or(0, |r| r.n_columns);
         let (descr, shape) = match (self.clusters, self.rows) {
             (None, _) => ("'<f4'".to_string(), format!("({n}, {width})")),
@@ -177,14 +233,7 @@ impl Columns<'_> {
                 (format!("[('cluster', '<u4'){one}{all}]"), format!("({n},)"))
             }
         };
-        let mut header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
-        // The data begin at a multiple of 64 bytes, so that a reader can map them.
-        let padding = 63 - (10 + header.len()) % 64;
-        header.extend(std::iter::repeat_n(' ', padding));
-        header.push('\n');
-        out.write_all(b"\x93NUMPY\x01\x00")?;
-        out.write_all(&(header.len() as u16).to_le_bytes())?;
-        out.write_all(header.as_bytes())?;
+        write_npy_header(out, &descr, &shape)?;
         for i in 0..n {
             if let Some(clusters) = self.clusters {
                 out.write_all(&clusters[i].to_le_bytes())?;
@@ -196,6 +245,37 @@ impl Columns<'_> {
         }
         Ok(())
     }
+}
+
+fn write_npy_header(out: &mut impl Write, descr: &str, shape: &str) -> io::Result<()> {
+    let mut header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
+    // The data begin at a multiple of 64 bytes, so that a reader can map them.
+    let padding = 63 - (10 + header.len()) % 64;
+    header.extend(std::iter::repeat_n(' ', padding));
+    header.push('\n');
+    out.write_all(b"\x93NUMPY\x01\x00")?;
+    out.write_all(&(header.len() as u16).to_le_bytes())?;
+    out.write_all(header.as_bytes())
+}
+
+/// Cells that are numbers, in double precision.
+fn write_npy_cells(out: &mut impl Write, cells: &OutputCells, n: usize) -> io::Result<()> {
+    if cells.schema.columns.iter().any(|column| !column.is_numeric()) {
+        return Err(io::Error::other(".npy files hold only numbers"));
+    }
+    write_npy_header(out, "'<f8'", &format!("({n}, {})", cells.schema.columns.len()))?;
+    for i in 0..n {
+        for (column, &x) in cells.schema.columns.iter().zip(cells.row(i)) {
+            let x = if column.whole { x.round() } else { x };
+            out.write_all(&x.to_le_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// A cell for CSV: quoted if it would otherwise be split; nothing if it is missing.
+fn quoted_cell(text: &str) -> Cow<'_, str> {
+    if text.is_empty() { Cow::Borrowed("") } else { quoted(text) }
 }
 
 /// A name for CSV: quoted if it would otherwise be split.

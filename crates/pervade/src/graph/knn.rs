@@ -54,18 +54,19 @@ pub struct Graph {
 const BLOCK: usize = 4096;
 
 /// Positions of the `k` smallest distances, smallest first; ties go to the smaller position.
-fn nearest(distances: &[f32], k: usize) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..distances.len() as u32).collect();
-    let by_distance = |a: &u32, b: &u32| {
-        let distance = |i: u32| distances[i as usize];
-        distance(*a).total_cmp(&distance(*b)).then(a.cmp(b))
-    };
-    if k < order.len() {
-        order.select_nth_unstable_by(k, by_distance);
-        order.truncate(k);
+fn nearest(distances: &[f32], k: usize) -> impl Iterator<Item = u32> {
+    let mut best: Vec<(f32, u32)> = Vec::with_capacity(k + 1);
+    let mut limit = f32::INFINITY;
+    for (position, &distance) in distances.iter().enumerate() {
+        if distance < limit || best.len() < k {
+            best.insert(best.partition_point(|&(d, _)| d <= distance), (distance, position as u32));
+            best.truncate(k);
+            if best.len() == k {
+                limit = best[k - 1].0;
+            }
+        }
     }
-    order.sort_unstable_by(by_distance);
-    order
+    best.into_iter().map(|(_, position)| position)
 }
 
 impl Graph {
@@ -85,6 +86,17 @@ impl Graph {
         let others = (0..n_rows).filter(|&row| !is_node[row]);
         others.zip(self.others.chunks_exact(k)).for_each(|(row, nodes)| set(row, nodes));
         lists
+    }
+
+    /// The graph of the nodes alone, which are its rows.
+    pub(crate) fn of_nodes(&self) -> Self {
+        Self { rows: (0..self.rows.len() as u32).collect(), others: Vec::new(), ..self.clone() }
+    }
+
+    /// The latents of the nodes. `[n, J]`
+    pub(crate) fn of_rows(&self, latents: &[f32], n_latent: usize) -> Vec<f32> {
+        let of = |&row: &u32| &latents[row as usize * n_latent..][..n_latent];
+        self.rows.iter().flat_map(of).copied().collect()
     }
 
     /// Searches for the nodes nearest to the rows that are not nodes.
@@ -114,7 +126,7 @@ impl Graph {
                     for (column, &z) in columns.iter().zip(&latents[row * n_latent..(row + 1) * n_latent]) {
                         distances.iter_mut().zip(column).for_each(|(d, &x)| *d += (x - z) * (x - z));
                     }
-                    nearest(distances, k)
+                    nearest(distances, k).collect::<Vec<u32>>()
                 },
             );
             self.others.extend(found.collect::<Vec<_>>().into_iter().flatten());

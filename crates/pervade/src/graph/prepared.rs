@@ -69,7 +69,7 @@ impl PreparedGraph {
         seed: u64,
         interrupt: Interrupt<'_>,
     ) -> Result<Self> {
-        let d = data.n_columns();
+        let d = preparation.n_distance_columns();
         let n = n_prepared(data.n_rows(), d);
         let need = Need::of("", product(&[3, n, d, size_of::<f32>()]));
         require("the neighbour graph of the prepared rows", &need, "give fewer columns")?;
@@ -77,12 +77,27 @@ impl PreparedGraph {
         let sample = sample_rows(data.n_rows(), n, key);
         let mut rows = vec![0.0; n * d];
         for (row, &i) in rows.chunks_exact_mut(d).zip(&sample) {
-            preparation.prepared_row_into(data, i as usize, row);
+            preparation.distance_row_into(data, i as usize, row);
             check_row(data, i as usize, row)?;
         }
         let options = GraphOptions { neighbours: PREPARED_NEIGHBOURS, max_rows: n };
         let graph = Graph::build_with_interrupt(device, &rows, d, &options, key, interrupt)?;
         Ok(Self { graph: Graph { rows: sample, ..graph }, rows, n_columns: d, seed })
+    }
+
+    /// The prepared rows of the sample. `[n, D]`
+    pub(crate) fn rows(&self) -> &[f32] {
+        &self.rows
+    }
+
+    /// The seed that drew the sample.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Columns of [`PreparedGraph::rows`].
+    pub(crate) fn n_columns(&self) -> usize {
+        self.n_columns
     }
 
     /// Modularity of a clustering of all rows; higher is better.

@@ -6,7 +6,7 @@ use crate::nn::Architecture;
 
 /// Elements needed by a pass over all rows: one block on the device, and its results on the host.
 pub(crate) fn pass_len(architecture: &Architecture) -> u64 {
-    let (d, c) = (architecture.n_columns(), architecture.mixture.n_components());
+    let (d, c) = (architecture.n_inputs(), architecture.mixture.n_components());
     product(&[BLOCK, d + architecture.encoder.activations_len() + 2 * architecture.n_head() + 2 * c])
 }
 

@@ -2,10 +2,13 @@
 //! its own states.
 
 mod memory;
+mod observed;
 mod pass;
 mod probabilities;
 
 pub(crate) use memory::{decoding_len, pass_len};
-pub(crate) use pass::blocks;
+pub use observed::Observed;
+pub(crate) use observed::scales;
+pub(crate) use pass::{BLOCK, blocks};
 pub use pass::{Pass, decoded, outputs};
 pub(crate) use probabilities::{argmax, cluster_probabilities};

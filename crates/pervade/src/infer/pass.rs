@@ -1,9 +1,10 @@
 //! Passes over all rows with fixed parameters, without noise or gradients.
 
+use super::Observed;
 use crate::Result;
-use crate::compute::{Device, Gamma, Likelihood, Matrix, Params, RowSelection};
-use crate::data::Preparation;
+use crate::compute::{Device, Gamma, Matrix, Params, RowSelection};
 use crate::nn::{Architecture, Tape};
+use crate::seed::Key;
 
 /// Rows per block of a pass: enough to fill the cores, small enough to stay in the cache.
 pub(crate) const BLOCK: usize = 512;
@@ -97,7 +98,7 @@ fn output_blocks<D: Device>(
     Ok(())
 }
 
-/// Decodes latents into rows, [N, D]: means of p(x|z) in the units of the data.
+/// Decodes latents into rows, [N, D]: means of p(x|z) in the units of the data or, with a key, samples of it.
 ///
 /// # Shapes
 /// - latents: `[N, J]`
@@ -105,18 +106,22 @@ pub fn decoded<D: Device>(
     device: &D,
     architecture: &Architecture,
     params: &Params<D::Buffer>,
-    likelihood: Likelihood,
-    preparation: &Preparation,
+    observed: &Observed<'_>,
     latents: &[f32],
+    key: Option<Key>,
 ) -> Result<Vec<f32>> {
-    let d = architecture.n_columns();
-    let width = likelihood.n_outputs(d);
-    let mut rows = Vec::with_capacity(latents.len() / architecture.n_latents() * d);
+    let n_rows = latents.len() / architecture.n_latents();
+    let mut rows = Vec::with_capacity(n_rows * observed.preparation.n_columns());
+    let mut index = 0;
     output_blocks(device, architecture, params, latents, |block| {
-        for output in block.chunks_exact(width) {
+        for output in block.chunks_exact(architecture.n_outputs()) {
             let start = rows.len();
-            likelihood.append_mean(output, &mut rows);
-            preparation.undo(&mut rows[start..]);
+            match key {
+                Some(key) => observed.append_draw(output, key, index, &mut rows),
+                None => observed.append_mean(output, &mut rows),
+            }
+            observed.preparation.undo(&mut rows[start..]);
+            index += 1;
         }
     })?;
     Ok(rows)

@@ -19,6 +19,20 @@ pub struct Vote {
     pub stability: f64,
 }
 
+impl Vote {
+    /// A single clustering as a vote without dissent, for a model that is trained towards it; `reference` is the restart that
+    /// is trained further.
+    pub(crate) fn for_clusters(clusters: Vec<u32>, reference: usize) -> Self {
+        let agreement = vec![1.0; clusters.len()];
+        Self { reference, clusters, agreement, agreement_with_others: Vec::new(), stability: 1.0 }
+    }
+
+    /// Whether it is the vote of several restarts, not a clustering of another method.
+    pub(crate) fn is_of_restarts(&self) -> bool {
+        !self.agreement_with_others.is_empty()
+    }
+}
+
 /// Lets two or more clusterings vote: each of their clusters stands for the cluster of the reference that it is matched
 /// to, or that it shares most rows with if the reference has fewer.
 ///

@@ -4,12 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 
 use super::Vade;
-use crate::data::Dataset;
+use crate::data::{Dataset, other_names};
 use crate::memory::{Need, require};
-use crate::{Error, Hint, Result};
-
-/// The largest number of names in a message.
-const MAX_LISTED: usize = 5;
+use crate::{Error, Result};
 
 /// A table with its columns in the order of the model.
 #[derive(Debug)]
@@ -49,7 +46,7 @@ impl Vade {
         let unexpected: Vec<&str> =
             given.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
         if !missing.is_empty() || !unexpected.is_empty() {
-            return Err(other_names(data, &missing, &unexpected));
+            return Err(other_names(data.source(), &missing, &unexpected));
         }
         if index.len() != given.len() || known.len() != wanted.len() {
             let problem = "its columns are in another order than the model's, and names that occur twice cannot be matched";
@@ -65,30 +62,4 @@ impl Vade {
         )?;
         data.unless_changed(Ok(Matched::Reordered(data.with_columns(&order))))
     }
-}
-
-fn other_names(data: &Dataset, missing: &[&str], unexpected: &[&str]) -> Error {
-    let mut problems = Vec::new();
-    for (what, names) in [("missing", missing), ("unexpected", unexpected)] {
-        if !names.is_empty() {
-            problems.push(format!("{what}: {}", listed(names)));
-        }
-    }
-    let problem = format!("its columns are not those that the model was fitted on ({})", problems.join("; "));
-    let hint = if missing.is_empty() {
-        let remove = Hint::new("remove those columns").also("");
-        remove.setting_to("labels", "column:NAME").text(" leaves a column of labels out")
-    } else {
-        Hint::from(
-            "give the columns that the model was fitted on, in any order; rows without names (.npy) go by position",
-        )
-    };
-    Error::data(data.source(), problem).with_hint(hint)
-}
-
-/// The first few names, and how many more there are.
-fn listed(names: &[&str]) -> String {
-    let shown: Vec<String> = names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
-    let more = names.len() - shown.len();
-    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }

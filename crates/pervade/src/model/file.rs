@@ -9,6 +9,8 @@ use safetensors::SafeTensors;
 use super::seal::{self, Seal};
 use super::tensors::{NamedTensor, float_values, integer_values, serialize_tensors, shape_of};
 use super::vade::{Metadata, Vade};
+use crate::compute::{ColumnTable, Likelihood};
+use crate::data::PrepareKind;
 use crate::files::write_atomically;
 use crate::{Error, Hint, Result};
 
@@ -84,8 +86,9 @@ impl Vade {
 
     fn from_tensors(path: &Path, metadata: Metadata, tensors: &SafeTensors<'_>) -> Result<Self> {
         // The layout is small; the parameter buffer is allocated after all shapes were checked against the file.
-        let Metadata { n_columns, image, likelihood, n_components, .. } = metadata;
-        let architecture = metadata.settings.architecture(n_columns, image, likelihood, n_components);
+        let Metadata { image, likelihood, n_components, .. } = metadata;
+        let preparation = &metadata.preparation;
+        let architecture = metadata.settings.architecture(preparation, image, likelihood, n_components);
         for (name, slot) in architecture.layout.slots() {
             let shape = shape_of(path, tensors, name)?;
             let expected = if slot.rows == 1 { vec![slot.columns] } else { vec![slot.rows, slot.columns] };
@@ -147,8 +150,17 @@ fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
     if metadata.n_clusters == 0 || metadata.n_clusters > metadata.n_components {
         return Err(format!("{} clusters of {} components", metadata.n_clusters, metadata.n_components));
     }
-    if !metadata.likelihood.is_valid() {
+    let n_outputs = ColumnTable::Typed(metadata.preparation.columns()).n_outputs();
+    let fits = match metadata.likelihood {
+        Likelihood::Typed { n_outputs: given } => given as usize == n_outputs && metadata.schema.is_some(),
+        Likelihood::Counts => metadata.preparation.kind() == PrepareKind::Counts,
+        _ => n_outputs == 0,
+    };
+    if !metadata.likelihood.is_valid() || !fits {
         return Err(format!("its likelihood is {}", metadata.likelihood));
+    }
+    if metadata.schema.as_ref().is_some_and(|schema| schema.columns.len() != d) {
+        return Err("its types of columns are for another number of columns".to_string());
     }
     let (kept, states) = (metadata.record.kept, metadata.record.states.len());
     if kept >= states {

@@ -21,11 +21,12 @@ impl Vade {
             return Ok(());
         }
         let limit = self.largest_input(with_decoder);
+        let is_typed = self.schema().is_some();
         let mut row = vec![0.0; data.n_columns()];
         let too_large = |&i: &usize| {
             preparation.prepared_row_into(data, i, &mut row);
-            // NaN is too large, too.
-            !row.iter().all(|x| f64::from(x.abs()) <= limit)
+            // NaN is a missing cell, or too large, too.
+            !row.iter().all(|x| f64::from(x.abs()) <= limit || (is_typed && x.is_nan()))
         };
         match (0..data.n_rows()).find(too_large) {
             Some(i) => Err(self.too_large(data, i)),

@@ -1,16 +1,21 @@
 //! The fitted model: its content, its methods and its file.
 
 mod columns;
+mod density;
+mod explained;
 mod file;
+mod impute;
 mod limits;
 pub(crate) mod seal;
 pub(crate) mod tensors;
 mod usage;
 mod vade;
 
+pub use crate::plain::PlainSummary;
 pub use columns::Matched;
+pub use explained::ExplainedColumn;
 pub(crate) use file::covers_clusters;
 #[doc(hidden)]
 pub use seal::reseal;
-pub use usage::{Assignments, Generated};
+pub use usage::{Assignments, Cells, Generated};
 pub use vade::{ConsensusSummary, Metadata, RestartSummary, Vade};

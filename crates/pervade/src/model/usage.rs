@@ -4,9 +4,11 @@ use rayon::prelude::*;
 
 use super::Vade;
 use crate::compute::math::normal_pair;
-use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Params};
+use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
-use crate::infer::{Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len};
+use crate::infer::{
+    Observed, Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len,
+};
 use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
 use crate::seed::{Key, Stream};
@@ -30,8 +32,21 @@ pub struct Assignments {
 pub struct Generated {
     /// Cluster that each row was drawn from.
     pub clusters: Vec<u32>,
-    /// Means of p(x|z), [count, D].
+    /// Samples or means of p(x|z), [count, D].
     pub rows: Vec<f32>,
+}
+
+/// What the cells of a generated or imputed row are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cells {
+    /// Means of pictures, of values in [0, 1] and of weights; samples of all other tables.
+    #[default]
+    Auto,
+    /// The mean of p(x|z), or the most likely level.
+    Mean,
+    /// A sample of p(x|z).
+    Draw,
 }
 
 impl Vade {
@@ -95,13 +110,14 @@ impl Vade {
     /// Generates `count` rows of a cluster, or of all clusters in the proportions of the prior.
     ///
     /// This is the generative process of the paper: a component of the cluster by its weight, a latent from its
-    /// Gaussian, and the mean of p(x|z).
+    /// Gaussian, and a sample of p(x|z) or its mean.
     pub fn generate<D: Device>(
         &self,
         device: &D,
         cluster: Option<usize>,
         count: usize,
         seed: u64,
+        cells: Cells,
     ) -> Result<Generated> {
         if let Some(c) = cluster.filter(|&c| c >= self.n_clusters()) {
             let must = format!("must be below {}, the number of clusters", self.n_clusters());
@@ -131,7 +147,8 @@ impl Vade {
                 latents.push((means[m * j + column] + variances[m * j + column].sqrt() * eps) as f32);
             }
         }
-        Ok(Generated { clusters, rows: self.decode(device, &latents)? })
+        let key = self.draws(cells).then(|| Key::new(seed, Stream::GenerateCells, 0));
+        Ok(Generated { clusters, rows: self.decode_with(device, &latents, key)? })
     }
 
     /// Reconstructs each row: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.
@@ -158,9 +175,29 @@ impl Vade {
         }
     }
 
-    /// Scores each row: the ELBO with z at its mean, in nats. It is low for rows unlike those of the fit.
+    /// Whether generated cells are samples.
+    pub(super) fn draws(&self, cells: Cells) -> bool {
+        match cells {
+            Cells::Draw => true,
+            Cells::Mean => false,
+            Cells::Auto => {
+                let has_noise =
+                    !matches!(self.metadata.likelihood, Likelihood::Bernoulli | Likelihood::Multinomial);
+                has_noise && self.image().is_none()
+            }
+        }
+    }
+
+    /// p(x|z) of the model.
+    pub(super) fn observed(&self) -> Observed<'_> {
+        let (likelihood, preparation) = (self.metadata.likelihood, &self.metadata.preparation);
+        Observed::new(likelihood, preparation, &self.architecture, &self.values)
+    }
+
+    /// Scores each row, in nats; the score is low for rows unlike those of the fit. For tables whose columns have types
+    /// it is the log density, estimated by importance sampling, otherwise the ELBO with z at its mean.
     ///
-    /// DEVIATION(score-at-mean): the reconstruction term is taken at the latent mean instead of a
+    /// DEVIATION(score-at-mean): in this ELBO the reconstruction term is taken at the latent mean instead of a
     /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
@@ -168,7 +205,12 @@ impl Vade {
         self.require_memory(device, "scoring the rows", data.n_rows(), 2, true)?;
         let data = &*self.matched(data)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
+        let observed = self.observed();
         self.for_each_block(device, data, Gamma::Exact, |pass| {
+            if matches!(self.metadata.likelihood, Likelihood::Typed { .. }) {
+                scores.extend(self.log_densities(device, data, &pass)?);
+                return Ok(());
+            }
             latents.clear();
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             let outputs = self.outputs(device, &latents)?;
@@ -180,7 +222,7 @@ impl Vade {
                     self.metadata.preparation.prepared_row_into(data, pass.first + i, row);
                     let head = &pass.heads[2 * j * i..2 * j * (i + 1)];
                     let joints = &pass.log_joints[c * i..c * (i + 1)];
-                    let reconstruction = self.metadata.likelihood.log_density(row, output);
+                    let reconstruction = observed.log_density(row, output);
                     let score = reconstruction + log_sum_exp(joints) + entropy(&head[j..]);
                     // A row whose values overflow is as unlike the data as possible.
                     if score.is_nan() { f64::NEG_INFINITY } else { score }
@@ -193,7 +235,7 @@ impl Vade {
 
     /// Returns an error if the results, `columns` values for each of `n_rows` rows, do not fit into memory together
     /// with the parameters and a block of rows.
-    fn require_memory<D: Device>(
+    pub(super) fn require_memory<D: Device>(
         &self,
         device: &D,
         what: &str,
@@ -213,7 +255,7 @@ impl Vade {
         require(what, &need, "take fewer rows at a time")
     }
 
-    fn for_each_block<D: Device>(
+    pub(super) fn for_each_block<D: Device>(
         &self,
         device: &D,
         data: &Dataset,
@@ -232,17 +274,26 @@ impl Vade {
     /// # Shapes
     /// - latents: `[N, J]`
     pub fn decode<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+        self.decode_with(device, latents, None)
+    }
+
+    /// [`Vade::decode`], or samples of p(x|z) if there is a key.
+    pub(super) fn decode_with<D: Device>(
+        &self,
+        device: &D,
+        latents: &[f32],
+        key: Option<Key>,
+    ) -> Result<Vec<f32>> {
         if !latents.len().is_multiple_of(self.n_latents()) {
             let problem = format!("{} values do not make rows of {}", latents.len(), self.n_latents());
             return Err(Error::data("latents", problem));
         }
         let params = Params::fixed(device, &self.values)?;
-        let (likelihood, preparation) = (self.metadata.likelihood, &self.metadata.preparation);
-        decoded(device, &self.architecture, &params, likelihood, preparation, latents)
+        decoded(device, &self.architecture, &params, &self.observed(), latents, key)
     }
 
     /// The decoder's output for each latent.
-    fn outputs<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
+    pub(super) fn outputs<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
         outputs(device, &self.architecture, &Params::fixed(device, &self.values)?, latents)
     }
 }

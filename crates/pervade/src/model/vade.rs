@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::explained::ExplainedColumn;
 use crate::compute::Likelihood;
 use crate::config::{CheckedSettings, Settings};
-use crate::data::{Dataset, ImageShape, Preparation};
+use crate::data::{Dataset, ImageShape, Preparation, Schema};
 use crate::metrics::Vote;
 use crate::nn::Architecture;
+use crate::plain::PlainSummary;
 use crate::record::Finished;
 use crate::record::{RestartRecord, StateScores};
 
@@ -32,6 +34,15 @@ pub struct Metadata {
     pub n_columns: usize,
     /// Names of the columns, if the data had them.
     pub column_names: Option<Vec<String>>,
+    /// Types of the columns, if they have types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Schema>,
+    /// Columns of the table that were left out, if the others have no types.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_columns: Vec<String>,
+    /// How much of each column the model explains, if the columns have types.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<ExplainedColumn>,
     /// Shape of the images, if the rows are images.
     pub image: Option<ImageShape>,
     /// Checksum of the data.
@@ -51,6 +62,9 @@ pub struct Metadata {
     /// The vote of the restarts, if the model is their consensus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consensus: Option<ConsensusSummary>,
+    /// The plain mixture whose clusters the model was trained towards, if it was preferred to the networks' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<PlainSummary>,
     /// Modularity of the clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared_modularity: Option<f64>,
@@ -158,6 +172,9 @@ impl Vade {
             n_rows: data.n_rows(),
             n_columns: data.n_columns(),
             column_names: data.column_names().map(<[String]>::to_vec),
+            schema: settings.schema.as_deref().cloned(),
+            other_columns: other_columns(data, settings),
+            explained: Vec::new(),
             image: data.image(),
             data_checksum,
             n_clusters,
@@ -167,6 +184,7 @@ impl Vade {
             restarts: Vec::new(),
             stability: None,
             consensus: None,
+            plain: None,
             prepared_modularity: None,
             kmeans_modularity: None,
             checksum: None,
@@ -215,6 +233,11 @@ impl Vade {
         self.metadata.image
     }
 
+    /// Types of the columns, if they have types.
+    pub fn schema(&self) -> Option<&Schema> {
+        self.metadata.schema.as_ref()
+    }
+
     /// Cluster of each component.
     pub fn groups(&self) -> &[u32] {
         &self.groups
@@ -235,4 +258,10 @@ impl Vade {
             wide(slots.log_variances.range()).iter().map(|l| l.clamp(-limit, limit).exp()).collect();
         (weights, wide(slots.means.range()), variances)
     }
+}
+
+/// Columns that were left out of a table whose columns have no types in the model: new rows may have them.
+fn other_columns(data: &Dataset, settings: &CheckedSettings) -> Vec<String> {
+    let schema = data.schema().filter(|_| settings.schema.is_none());
+    schema.map_or(Vec::new(), |schema| [&schema.kept[..], &schema.left_out].concat())
 }

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::{Convolution, Layer, Network, TransposedConvolution};
-use crate::compute::{Layout, MixtureSlots, Slot, Windows};
+use crate::compute::{Affine, Layout, MixtureSlots, Slot, Windows};
 use crate::seed::Key;
 
 /// The sizes that determine the networks and the prior.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes<'s> {
-    /// Columns of the data, D.
-    pub n_columns: usize,
+    /// Inputs of the encoder: the columns of the data, D, or more where columns have types.
+    pub n_inputs: usize,
     /// Widths of the encoder's hidden layers; the decoder mirrors them. In a convolutional network, all but the last
     /// are the output channels of convolutions.
     pub hidden: &'s [usize],
@@ -22,6 +22,8 @@ pub struct Sizes<'s> {
     pub n_latents: usize,
     /// Outputs of the decoder.
     pub n_outputs: usize,
+    /// Scales of p(x|z) that are trained but do not depend on z, such as the variance of a column.
+    pub n_scales: usize,
     /// Components of the prior, C.
     pub n_components: usize,
 }
@@ -34,6 +36,8 @@ pub struct Architecture {
     pub encoder: Network,
     /// Maps latents to the parameters of p(x|z).
     pub decoder: Network,
+    /// Log scales of p(x|z), as the layer whose only input is one; none if p(x|z) has no trained scales.
+    pub scales: Option<Affine>,
     /// The prior's free parameters.
     pub mixture: MixtureSlots,
     /// Name, shape and offset of each parameter.
@@ -53,7 +57,7 @@ impl Sizes<'_> {
 
     /// Height, width and channels before each convolution and after the last. Other data count as images of one pixel.
     fn images(&self) -> Vec<[usize; 3]> {
-        let mut images = vec![self.image.unwrap_or([1, 1, self.n_columns])];
+        let mut images = vec![self.image.unwrap_or([1, 1, self.n_inputs])];
         for (i, &channels) in self.hidden[..self.n_convolutions()].iter().enumerate() {
             let [height, width] = halving(images[i]).count();
             images.push([height, width, channels]);
@@ -75,16 +79,17 @@ impl Architecture {
         let mut layout = Layout::default();
         let encoder = encoder(&mut layout, sizes);
         let decoder = decoder(&mut layout, sizes);
+        let scales = (sizes.n_scales > 0).then(|| layout.push_affine("decoder.scales", 1, sizes.n_scales));
         let mixture = MixtureSlots {
             logits: layout.push("mixture.logits", 1, sizes.n_components),
             means: layout.push("mixture.means", sizes.n_components, sizes.n_latents),
             log_variances: layout.push("mixture.log_variances", sizes.n_components, sizes.n_latents),
         };
-        Self { encoder, decoder, mixture, layout }
+        Self { encoder, decoder, scales, mixture, layout }
     }
 
-    /// Columns of the data, D.
-    pub fn n_columns(&self) -> usize {
+    /// Inputs of the encoder.
+    pub fn n_inputs(&self) -> usize {
         self.encoder.n_inputs()
     }
 
@@ -101,6 +106,11 @@ impl Architecture {
     /// Outputs of the decoder.
     pub fn n_outputs(&self) -> usize {
         self.decoder.n_outputs()
+    }
+
+    /// Trained scales of p(x|z).
+    pub fn n_scales(&self) -> usize {
+        self.scales.map_or(0, |scales| scales.bias.columns)
     }
 
     /// The range of the networks' parameters in the flat buffer.

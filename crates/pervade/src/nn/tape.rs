@@ -2,7 +2,7 @@
 
 use super::layer::Input;
 use super::{Activations, Architecture};
-use crate::compute::{AdamStep, Device, Matrix, Params, Result};
+use crate::compute::{Activation, AdamStep, Device, Matrix, Params, Result};
 
 /// Activations and gradients of one batch; allocated once, used in every step.
 #[derive(Debug)]
@@ -19,6 +19,10 @@ pub struct Tape<B> {
     decoder: Activations<B>,
     /// The decoder's output, then its gradient: [R, L B, outputs].
     pub output: Matrix<B>,
+    /// The log scales of p(x|z) for every sample, then their gradient: [R, L B, scales].
+    pub scales: Matrix<B>,
+    /// The input of the scales' layer: [R, L B, 1].
+    ones: Matrix<B>,
     /// Gradient of the head.
     pub d_head: Matrix<B>,
     /// Gradient of the latents from the prior.
@@ -71,6 +75,9 @@ impl<B> Tape<B> {
     ) -> Result<Self> {
         let matrix = |rows, columns| Matrix::zeros(device, restarts, rows, columns);
         let (j, n_samples, n_head) = (architecture.n_latents(), n_rows * samples, architecture.n_head());
+        let n_scaled = if architecture.scales.is_some() { n_samples } else { 0 };
+        let mut ones = matrix(n_scaled, 1)?;
+        device.write(&mut ones.data, 0, &vec![1.0; restarts * n_scaled])?;
         Ok(Self {
             n_rows,
             encoder: Activations::new(device, &architecture.encoder, restarts, n_encoded, gradients)?,
@@ -78,6 +85,8 @@ impl<B> Tape<B> {
             z: matrix(n_samples, j)?,
             decoder: Activations::new(device, &architecture.decoder, restarts, n_samples, gradients)?,
             output: matrix(n_samples, architecture.n_outputs())?,
+            scales: matrix(n_scaled, architecture.n_scales())?,
+            ones,
             d_head: matrix(if gradients { n_encoded } else { 0 }, n_head)?,
             dz_prior: matrix(n_samples, j)?,
             dz: matrix(n_samples, j)?,
@@ -97,7 +106,7 @@ impl<B> Tape<B> {
         architecture.encoder.forward(device, params, &input, &mut self.encoder, &mut self.head)
     }
 
-    /// Decodes z: output = f(z).
+    /// Decodes z: output = f(z); the scales of p(x|z) do not depend on it.
     pub fn decode<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -105,10 +114,14 @@ impl<B> Tape<B> {
         params: &Params<B>,
     ) -> Result<()> {
         let input = Input::Matrix(&self.z);
-        architecture.decoder.forward(device, params, &input, &mut self.decoder, &mut self.output)
+        architecture.decoder.forward(device, params, &input, &mut self.decoder, &mut self.output)?;
+        match architecture.scales {
+            Some(layer) => device.affine(params, layer, &self.ones, Activation::Linear, &mut self.scales),
+            None => Ok(()),
+        }
     }
 
-    /// Backpropagates from the output to z and the decoder's weights.
+    /// Backpropagates from the output to z and the decoder's weights, and from the scales to theirs.
     pub fn decode_backward<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
@@ -118,7 +131,11 @@ impl<B> Tape<B> {
     ) -> Result<()> {
         let (input, dz) = (Input::Matrix(&self.z), Some(&mut self.dz));
         let (activations, dy) = (&mut self.decoder, &self.output);
-        architecture.decoder.backward(device, params, &input, activations, dy, dz, update)
+        architecture.decoder.backward(device, params, &input, activations, dy, dz, update)?;
+        match architecture.scales {
+            Some(layer) => device.affine_backward_weights(params, layer, &self.ones, &self.scales, update),
+            None => Ok(()),
+        }
     }
 
     /// Backpropagates from z (gradients of the decoder and, `with_prior`, of the prior) and the head to the encoder's

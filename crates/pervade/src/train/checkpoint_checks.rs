@@ -4,7 +4,7 @@
 use super::joint::is_scored;
 use super::observer::Stage;
 use super::pretrain::named_phases;
-use super::run::{Best, Run, StartGrouping, State};
+use super::run::{Best, Run, StartGrouping, State, graph_rows};
 use super::trials::trial_epochs;
 use crate::compute::{Device, Likelihood};
 use crate::graph::{Graph, PREPARED_NEIGHBOURS, n_prepared};
@@ -242,9 +242,9 @@ fn check_kept<D: Device>(
 pub(super) fn check_graph<D: Device>(run: &Run<'_, D>, graph: &Graph, is_consensus: bool) -> Checked {
     let (n_rows, settings) = (run.data.n_rows(), &run.settings.settings);
     let (n_nodes, neighbours) = if is_consensus {
-        (n_prepared(n_rows, run.data.n_columns()), PREPARED_NEIGHBOURS)
+        (n_prepared(n_rows, run.settings.preparation.n_distance_columns()), PREPARED_NEIGHBOURS)
     } else {
-        (n_rows.min(settings.graph_rows), settings.neighbours)
+        (graph_rows(settings, n_rows), settings.neighbours)
     };
     let ascending = graph.rows.is_sorted_by(|a, b| a < b);
     let inside = graph.rows.last().is_some_and(|&last| (last as usize) < n_rows);

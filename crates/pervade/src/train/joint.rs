@@ -5,9 +5,11 @@ use std::ops::Range;
 use super::callback::EpochCallback;
 use super::neighbours::Neighbours;
 use super::observer::{Control, Event, Observer, Stage};
+use super::reconstruction::Reconstruction;
 use super::run::{Pack, Run, Save, apply_control, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
 use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Tick, Ticks};
+use crate::metrics::Vote;
 use crate::nn::Tape;
 use crate::record::JointEpoch;
 use crate::seed::{Key, Stream};
@@ -51,7 +53,7 @@ pub fn maximise_elbo<D: Device>(
     observer.event(&Event::StageStarted {
         restart: restarts.start,
         stage: Stage::Joint,
-        phase: if pack.vote.is_some() { "training towards the vote" } else { "joint training" },
+        phase: if pack.vote.is_some() { "training towards the final clusters" } else { "joint training" },
         epochs,
         done: pack.state.epoch,
         steps: n_steps,
@@ -120,7 +122,7 @@ const VOTE_RATE: f32 = 0.2;
 /// Learning rates of networks and mixture: step decay with a floor.
 fn learning_rates<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, epoch: usize) -> [f32; 2] {
     let settings = &run.settings.settings;
-    let first = if pack.vote.is_some() { VOTE_RATE } else { 1.0 };
+    let first = if pack.vote.as_ref().is_some_and(Vote::is_of_restarts) { VOTE_RATE } else { 1.0 };
     let factor = first * settings.decay.powi((epoch / run.settings.decay_every) as i32);
     [settings.learning_rate, settings.mixture_learning_rate].map(|rate| match rate {
         0.0 => 0.0,
@@ -138,8 +140,7 @@ pub struct JointStep<D: Device> {
     pub sums: D::Sums,
     order: Vec<Key>,
     noise: Vec<Key>,
-    /// p(x|z), one per restart.
-    likelihoods: Vec<Likelihood>,
+    reconstruction: Reconstruction<D>,
     /// The neighbour term, if it has a weight.
     neighbours: Option<Neighbours<D>>,
 }
@@ -190,7 +191,7 @@ impl<D: Device> JointStep<D> {
             sums: device.sums(r, b, samples)?,
             order: run.keys(Stream::JointOrder, rng_ids.clone()),
             noise: run.keys(Stream::Latent, rng_ids),
-            likelihoods,
+            reconstruction: Reconstruction::new(run, likelihoods)?,
             neighbours,
         })
     }
@@ -250,12 +251,7 @@ impl<D: Device> JointStep<D> {
         device.sample_latents(Some(draw), tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The terms of the ELBO: log p(x|z), and those of the prior with q(c|x)
-        device.likelihood(
-            &self.likelihoods,
-            device.batch_rows(&self.batch),
-            &mut tape.output,
-            &mut self.sums,
-        )?;
+        self.reconstruction.add(device, &self.batch, tape, &mut self.sums)?;
         device.prior(
             run.settings.settings.gamma,
             params,

@@ -1,5 +1,6 @@
 //! The memory that training needs, estimated before anything is allocated.
 
+use super::run::graph_rows;
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice};
 use crate::data::Dataset;
@@ -75,7 +76,7 @@ fn needed<D: Device>(
     saved: bool,
 ) -> Need {
     let given = &settings.settings;
-    let (n, d, j, c) = (data.n_rows(), data.n_columns(), given.latents, settings.n_components);
+    let (n, d, j, c) = (data.n_rows(), data.n_columns(), given.latents(), settings.n_components);
     let architecture = settings.architecture(data);
     let r = device.restarts_at_once(restarts).clamp(1, restarts.max(1));
     let one = product(&[architecture.layout.len(), SINGLE]);
@@ -86,13 +87,13 @@ fn needed<D: Device>(
     let parameters = times(in_pack * PARAMETER_BUFFERS as u64);
     let copies = times(in_pack + finished + 1);
     let checkpoint = times((in_pack * CHECKPOINT_BUFFERS as u64 + finished) * CHECKPOINT_COPIES as u64);
-    let nodes = n.min(given.graph_rows);
+    let nodes = graph_rows(given, n);
     let neighbours = given.neighbours.min(nodes);
     let clusters = settings.n_clusters.unwrap_or(c);
     // The neighbours, and two copies of the nodes' latents during the search.
     let graph = product(&[2 * r * packs, nodes, neighbours, size_of::<u32>()])
         .saturating_add(product(&[2, nodes, j, SINGLE]));
-    let has_pairs = settings.neighbour_weight > 0.0 || settings.is_consensus();
+    let has_pairs = settings.neighbour_weight > 0.0 || given.choose != Choice::Elbo;
     let lists = if has_pairs { 2 } else { 0 };
     let graph = graph.saturating_add(product(&[lists, r, n, neighbours, size_of::<u32>()]));
     let latents = product(&[r, n, j + 1, SINGLE]);
@@ -103,8 +104,9 @@ fn needed<D: Device>(
     let edges = product(&[(GROUPING_COPIES * r).max(1 + threads), c, c, DOUBLE]);
     let mixture = bytes_needed(n, j, c).saturating_add(edges);
     // Three copies of the prepared rows during the search.
+    let distances = settings.preparation.n_distance_columns();
     let is_judged = given.choose != Choice::Elbo;
-    let prepared = if is_judged { product(&[3, n_prepared(n, d), d, SINGLE]) } else { 0 };
+    let prepared = if is_judged { product(&[3, n_prepared(n, distances), distances, SINGLE]) } else { 0 };
     let need = Need::of(COPIES, copies)
         .and(PREPARED, prepared)
         .and(LATENTS, rows)
@@ -122,7 +124,7 @@ fn needed<D: Device>(
 fn activations(settings: &CheckedSettings, architecture: &Architecture, r: usize, d: usize) -> u64 {
     let (b, given) = (settings.pretrain_batch, &settings.settings);
     let (j, c) = (architecture.n_latents(), settings.n_components);
-    let widest = given.hidden.iter().copied().chain([d]).max().unwrap_or(d);
+    let widest = given.hidden().into_iter().chain([d]).max().unwrap_or(d);
     // A layer that is trained on its own has an input, an output, two copies of it and a reconstruction.
     let pretrain = step_len(architecture, b, 1, d).saturating_add(product(&[5, b, widest]));
     let b = settings.batch;
@@ -169,7 +171,8 @@ mod tests {
         let rows = (0..200).map(|i| (i as f32 * 0.7).sin()).collect();
         let data = Dataset::from_rows(100, 2, rows).unwrap();
         let hidden = vec![1 << 16; 64];
-        let settings = Settings { hidden, ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3)) };
+        let settings =
+            Settings { hidden: Some(hidden), ..Settings::recipe(Recipe::Robust, Clusters::Fixed(3)) };
         let refused =
             crate::fit(&data, &settings.check(&data).unwrap(), &Cpu::new(), &mut crate::train::Silent, None);
         let refused = refused.unwrap_err();
@@ -178,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn the_default_networks_need_little() {
-        let (_, bytes) = need(|_| {});
+    fn the_networks_of_the_paper_need_little() {
+        let (_, bytes) = need(|settings| settings.hidden = Some(vec![500, 500, 2000]));
         // 3.1 million parameters in six copies, and a batch of 256.
         assert!((60_000_000..150_000_000).contains(&bytes), "{bytes}");
     }
@@ -187,21 +190,21 @@ mod tests {
     #[test]
     fn each_setting_increases_its_part() {
         let cases: [(&str, &dyn Fn(&mut Settings)); 4] = [
-            (PARAMETERS, &|s| s.hidden = vec![65536, 65536]),
+            (PARAMETERS, &|s| s.hidden = Some(vec![65536, 65536])),
             (ACTIVATIONS, &|s| s.samples = 65536),
             (GRAPH, &|s| s.neighbours = 1_000_000),
             (MIXTURE, &|s| s.components = Some(2000)),
         ];
         for (part, change) in cases {
             let (need, bytes) = need(|settings| {
-                settings.hidden = vec![10];
+                settings.hidden = Some(vec![10]);
                 change(settings);
             });
             assert_eq!(need.largest(), part);
             assert!(bytes > 30_000_000, "{part}: {bytes}");
         }
         // Two matrices of 65536 x 65536 in four buffers and two copies.
-        let (_, bytes) = need(|settings| settings.hidden = vec![65536, 65536]);
+        let (_, bytes) = need(|settings| settings.hidden = Some(vec![65536, 65536]));
         assert!(bytes > 6 * 2 * (1 << 34) && bytes < 7 * 2 * (1 << 34), "{bytes}");
     }
 }

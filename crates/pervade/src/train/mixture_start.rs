@@ -5,15 +5,18 @@ use super::latents::latents_with_interrupt;
 use super::levels::{Candidate, best_mixture, compare};
 use super::observer::{Event, Observer, Stage, interrupt_check};
 use super::run::{Pack, Run, Save, apply_control, save_if_interrupted};
+use super::scales::fit_posterior;
 use super::score::{build_graph, keep_best, score_states, start_modularity};
 use crate::Result;
 use crate::compute::Device;
-use crate::mixture::{EmFit, EmOptions, fit_scored};
+use crate::mixture::{DiagonalMixture, EmFit, EmOptions, fit_from, fit_scored};
 use crate::seed::Stream;
 
 /// The largest number of EM iterations, and the gain below which EM stops earlier.
 const EM_ITERATIONS: usize = 150;
 const EM_TOLERANCE: f64 = 1e-5;
+/// Iterations over all rows of a long table, from a mixture of some of them.
+const LAST_ITERATIONS: usize = 5;
 
 /// Fits the mixture of every restart in the pack and scores the result. If it is interrupted, the state before it is
 /// saved.
@@ -41,6 +44,28 @@ pub fn start_mixture<D: Device>(
     apply_control(Control::Save, pack, observer, save)
 }
 
+/// Makes a mixture the prior of the restart in a slot.
+fn write_mixture<D: Device>(
+    run: &Run<'_, D>,
+    pack: &mut Pack<D>,
+    slot: usize,
+    mixture: &DiagonalMixture,
+) -> Result<()> {
+    let parameters = run.architecture.mixture;
+    let base = slot * pack.params.stride;
+    let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+    let log_variances: Vec<f64> = mixture.variances.iter().map(|v| v.ln()).collect();
+    let parts = [
+        (parameters.logits, single(&mixture.log_weights)),
+        (parameters.means, single(&mixture.means)),
+        (parameters.log_variances, single(&log_variances)),
+    ];
+    for (part, values) in parts {
+        run.device.write(&mut pack.params.values, base + part.offset, &values)?;
+    }
+    Ok(())
+}
+
 fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {
     let stop = observer.stop_flag();
     let mut check_interrupt = interrupt_check(observer, Stage::Mixture, 0);
@@ -56,9 +81,15 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         ..EmOptions::default()
     };
     let (mut graphs, mut all_levels) = (Vec::new(), Vec::new());
-    let rng_ids = pack.state.rng_ids();
-    for (slot, (rng_id, key)) in rng_ids.clone().zip(run.keys(Stream::Mixture, rng_ids)).enumerate() {
+    let rng_ids: Vec<usize> = pack.state.rng_ids().collect();
+    let keys = run.keys(Stream::Mixture, rng_ids.iter().copied());
+    for (slot, (rng_id, key)) in rng_ids.into_iter().zip(keys).enumerate() {
         let graph = build_graph(run, &latents[slot], rng_id, &mut check_interrupt)?;
+        let nodes = run.fits_nodes(&graph).then(|| (graph.of_nodes(), graph.of_rows(&latents[slot], j)));
+        let (compared, rows) = match &nodes {
+            Some((graph, rows)) => (graph, &rows[..]),
+            None => (&graph, &latents[slot][..]),
+        };
         // The most likely mixture need not have the best groups; modularity on the graph of the same latents tells.
         // (USPS, the worst of ten restarts: ACC 87 by likelihood, 93 by modularity.)
         let is_grouped = settings.n_clusters != Some(settings.n_components);
@@ -66,34 +97,28 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
         let mut candidates = Vec::new();
         let mut score = |fit: &EmFit| {
             if settings.n_clusters.is_none() {
-                candidates.push(Candidate::new(fit, &graph, &latents[slot], &stop)?);
+                candidates.push(Candidate::new(fit, compared, rows, &stop)?);
                 return Ok(fit.log_likelihood);
             }
             if !is_grouped {
                 return Ok(fit.log_likelihood);
             }
-            start_modularity(settings, &graph, &latents[slot], &fit.mixture, &stop)
+            start_modularity(settings, compared, rows, &fit.mixture, &stop)
         };
-        let fit = fit_scored(run.device, &latents[slot], j, &options, key, &mut score, &mut check_interrupt)?;
+        let fit = fit_scored(run.device, rows, j, &options, key, &mut score, &mut check_interrupt)?;
         let levels = compare(&candidates)?;
-        let mixture = best_mixture(candidates, &levels).unwrap_or(fit).mixture;
+        let mut mixture = best_mixture(candidates, &levels).unwrap_or(fit).mixture;
+        if nodes.is_some() {
+            let few = EmOptions { max_iterations: LAST_ITERATIONS, ..options };
+            mixture = fit_from(run.device, &latents[slot], mixture, &few)?.mixture;
+        }
         all_levels.push(levels);
         graphs.push(graph);
         latents[slot] = Vec::new();
-        let parameters = run.architecture.mixture;
-        let base = slot * pack.params.stride;
-        let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
-        let log_variances: Vec<f64> = mixture.variances.iter().map(|v| v.ln()).collect();
-        let parts = [
-            (parameters.logits, single(&mixture.log_weights)),
-            (parameters.means, single(&mixture.means)),
-            (parameters.log_variances, single(&log_variances)),
-        ];
-        for (part, values) in parts {
-            run.device.write(&mut pack.params.values, base + part.offset, &values)?;
-        }
+        write_mixture(run, pack, slot, &mixture)?;
     }
     drop(check_interrupt);
+    fit_posterior(run, pack)?;
     pack.graphs = graphs;
     for (record, levels) in pack.state.records.iter_mut().zip(all_levels) {
         record.levels = levels;

@@ -14,7 +14,9 @@ mod neighbours;
 mod observer;
 mod pretrain;
 mod probe;
+mod reconstruction;
 mod run;
+mod scales;
 mod score;
 mod trials;
 

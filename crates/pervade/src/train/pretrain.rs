@@ -1,7 +1,9 @@
 //! Pretraining of VaDE's networks as an auto-encoder (paper, experimental setup).
 
 use super::observer::{Event, Observer, Stage};
+use super::reconstruction::Reconstruction;
 use super::run::{Pack, Run, Save, State, apply_control, run_steps};
+use super::scales::fit_scales;
 use crate::compute::{
     self, Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, RowSelection, Tick, Ticks,
 };
@@ -65,6 +67,7 @@ pub fn pretrain<D: Device>(
     }
     let likelihoods = pack.state.records.iter().map(|record| refit_likelihood(run, record));
     pack.state.likelihoods = likelihoods.collect::<Result<_>>()?;
+    fit_scales(run, pack)?;
     observer.event(&Event::StageEnded { restart: pack.state.restarts.start, stage: Stage::Pretrain });
     pack.state.stage = Stage::Mixture;
     pack.state.phase = 0;
@@ -164,6 +167,7 @@ struct PhaseBuffers<D: Device> {
     sums: D::Sums,
     order: Vec<Key>,
     dropout_keys: Vec<Key>,
+    reconstruction: Reconstruction<D>,
     /// The likelihood of the data, or squared error for hidden activations; one per restart.
     likelihoods: Vec<Likelihood>,
 }
@@ -202,6 +206,7 @@ impl<D: Device> PhaseBuffers<D> {
             sums: device.sums(restarts, b, 1)?,
             order,
             dropout_keys,
+            reconstruction: Reconstruction::new(run, vec![likelihood; restarts])?,
             likelihoods: vec![likelihood; restarts],
         })
     }
@@ -216,6 +221,11 @@ impl<D: Device> PhaseBuffers<D> {
         let pick =
             RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
+        let hidden_share = run.settings.hidden_share;
+        if hidden_share > 0.0 {
+            let draw = Draw { keys: &self.dropout_keys, step: tick.draw };
+            run.device.hide_cells(&run.rows, draw, hidden_share, &mut self.batch)?;
+        }
         let adam = tick.adam_step(run.architecture.network_range(), 0, EPSILON);
         match phase {
             Phase::Whole => self.whole_step(run, params, &adam),
@@ -234,12 +244,7 @@ impl<D: Device> PhaseBuffers<D> {
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
-        device.likelihood(
-            &self.likelihoods,
-            device.batch_rows(&self.batch),
-            &mut tape.output,
-            &mut self.sums,
-        )?;
+        self.reconstruction.add(device, &self.batch, tape, &mut self.sums)?;
         tape.decode_backward(device, architecture, params, Some(adam))?;
         device.clear(&mut tape.d_head.data)?;
         tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(adam))

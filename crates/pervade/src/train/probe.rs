@@ -25,8 +25,8 @@ pub fn probe_data() -> Result<Dataset<'static>> {
 pub fn probe_settings() -> Settings {
     Settings {
         components: Some(3),
-        latents: 2,
-        hidden: vec![3],
+        latents: Some(2),
+        hidden: Some(vec![3]),
         pretrain: PretrainKind::Stacked,
         layer_epochs: 1,
         pretrain_epochs: Some(1),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::observer::{Control, Event, Observer, Stage};
 use crate::compute::{Device, Likelihood, Params};
-use crate::config::CheckedSettings;
+use crate::config::{CheckedSettings, Choice, Settings};
 use crate::data::Dataset;
 use crate::metrics::Vote;
 use crate::nn::Architecture;
@@ -30,6 +30,19 @@ pub struct Run<'a, D: Device> {
     pub likelihood: Likelihood,
 }
 
+/// Tables with more rows are long.
+const LONG_ROWS: usize = 70_000;
+/// Rows of a long table in the neighbour graph.
+const LONG_GRAPH_ROWS: usize = 25_000;
+/// Number of rows in the neighbour graph of a table with `n_rows`.
+pub(super) fn graph_rows(settings: &Settings, n_rows: usize) -> usize {
+    let wanted = settings.graph_rows.min(n_rows);
+    if n_rows > LONG_ROWS { wanted.min(LONG_GRAPH_ROWS) } else { wanted }
+}
+
+/// Rows for each component that are enough to compare mixtures.
+const ROWS_PER_COMPONENT: usize = 20;
+
 impl<'a, D: Device> Run<'a, D> {
     /// Creates a run over `data`.
     pub fn new(device: &'a D, data: &'a Dataset<'a>, settings: &'a CheckedSettings) -> Result<Self> {
@@ -43,15 +56,26 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
-    /// Whether rows that are not nodes of the neighbour graph need neighbours among its nodes.
-    pub(super) fn neighbours_of_others(&self) -> bool {
-        let settings = self.settings;
-        settings.neighbour_weight > 0.0 && self.data.n_rows() > settings.settings.graph_rows
+    /// Number of rows in the neighbour graph. Long tables have fewer: every other row is compared with all of them.
+    pub(super) fn graph_rows(&self) -> usize {
+        graph_rows(&self.settings.settings, self.data.n_rows())
     }
 
-    /// Number of models that are trained: the restarts and, if they vote, their consensus.
+    /// Whether rows that are not nodes of the neighbour graph need neighbours among its nodes.
+    pub(super) fn neighbours_of_others(&self) -> bool {
+        self.settings.neighbour_weight > 0.0 && self.data.n_rows() > self.graph_rows()
+    }
+
+    /// Whether mixtures are fitted to the nodes of a graph, and only the best of them to all rows.
+    pub(super) fn fits_nodes(&self, graph: &crate::graph::Graph) -> bool {
+        let is_enough = graph.rows.len() >= ROWS_PER_COMPONENT * self.settings.n_components;
+        self.data.n_rows() > LONG_ROWS && is_enough
+    }
+
+    /// The largest number of models that are trained: the restarts and, if they are compared on a graph, one that is trained
+    /// towards their vote or the clusters of a plain mixture.
     pub fn n_models(&self) -> usize {
-        self.settings.settings.restarts + usize::from(self.settings.is_consensus())
+        self.settings.settings.restarts + usize::from(self.settings.settings.choose != Choice::Elbo)
     }
 
     /// The random key of each [`rng_id`](RestartRecord::rng_id), which in a first trial is the index of the restart.

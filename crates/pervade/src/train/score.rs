@@ -77,7 +77,8 @@ pub(super) fn build_graph<D: Device>(
     check_interrupt: Interrupt<'_>,
 ) -> Result<Graph> {
     let (j, settings) = (run.architecture.n_latents(), &run.settings.settings);
-    let options = GraphOptions { neighbours: settings.neighbours, max_rows: settings.graph_rows };
+    let max_rows = run.graph_rows();
+    let options = GraphOptions { neighbours: settings.neighbours, max_rows };
     let key = run.keys(Stream::Sample, [rng_id])[0];
     let mut graph = Graph::build_with_interrupt(run.device, latents, j, &options, key, check_interrupt)?;
     if run.neighbours_of_others() {

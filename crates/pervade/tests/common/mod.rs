@@ -96,8 +96,8 @@ pub(crate) fn same_on_any_number_of_threads<T: PartialEq + std::fmt::Debug + Sen
 /// The recipe with networks and epochs that take milliseconds.
 pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
     Settings::recipe(recipe, clusters).with(|s| {
-        s.latents = 4;
-        s.hidden = vec![16, 16];
+        s.latents = Some(4);
+        s.hidden = Some(vec![16, 16]);
         s.pretrain_epochs = Some(6);
         s.layer_epochs = 1;
         s.mixture_starts = 1;
