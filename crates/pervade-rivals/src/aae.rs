@@ -22,6 +22,7 @@ use pervade::train::{Control, Event, Observer, Pack, Run, Stage};
 use pervade::{Clusterer, Clustering, Error, Result};
 
 use crate::adversarial::{AdversarialCode, CodeDiscriminator};
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{TrainedNetworks, begin, settings_of};
 use crate::normed_encoder::{NormedEncoder, NormedTape};
 use crate::rows::check_rows;
@@ -78,10 +79,15 @@ impl<D: AaeDevice> Clusterer<D> for Aae {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
-        let latents = k + self.settings.latents;
+        let latents = k + self.settings.latents();
         check_rows(data, k, 1)?;
         // There is no mixture, but the library's layout needs at least one component.
-        let settings = settings_of(&self.settings, 1, seed).with(|s| s.latents = latents).check(data)?;
+        let settings =
+            settings_of(&self.settings, 1, seed).with(|s| s.latents = Some(latents)).check(data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let mut run = begin(device, data, &settings)?;
         let encoder = NormedEncoder::new(&mut run.architecture).ok_or_else(|| {
             Error::setting("network", settings.settings().network, "must be dense: AAE has no convolutions")
@@ -167,7 +173,7 @@ impl<'r, D: AaeDevice> AaeTraining<'r, D> {
         one_hot: D::Rows<'r>,
     ) -> Result<(Self, Params<D::Buffer>)> {
         let (device, b, k) = (run.device, run.settings.batch(), aae.n_clusters);
-        let (all, style) = (run.architecture.n_latents(), aae.settings.latents);
+        let (all, style) = (run.architecture.n_latents(), aae.settings.latents());
         let mut layout = Layout::default();
         let discriminators = [("y", k), ("z", style)]
             .map(|(name, n)| CodeDiscriminator::new(&mut layout, name, n, &aae.discriminator));

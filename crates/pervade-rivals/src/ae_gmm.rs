@@ -13,6 +13,7 @@ use pervade::data::Dataset;
 use pervade::train::{Observer, Pack, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{LatentClusters, begin, settings_of};
 
 /// AE+GMM with its settings.
@@ -46,6 +47,10 @@ impl<D: Device> Clusterer<D> for AeGmm {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = settings_of(&self.settings, k, seed).check(data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;

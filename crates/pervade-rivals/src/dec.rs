@@ -23,6 +23,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Pack, Run, Stage, latents, pretrain};
 use pervade::{Clusterer, Clustering, Error, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::kmeans::{best_start, nearest_centre};
 use crate::latents::{LatentClusters, begin, settings_of};
 
@@ -76,6 +77,10 @@ impl<D: Device + SoftClusters> Clusterer<D> for Dec {
     ) -> Result<Box<dyn Clustering<D>>> {
         let k = self.n_clusters;
         let settings = settings_of(&self.settings, k, seed).check(data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         pretrain(&run, &mut pack, observer, &mut |_| Ok(false))?;

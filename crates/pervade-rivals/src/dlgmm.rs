@@ -28,6 +28,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{TrainedNetworks, begin, settings_of};
 use crate::sb_vae::{argmax, check_sticks, mean_weights};
 use crate::steps::{Step, train};
@@ -49,8 +50,8 @@ impl Default for Dlgmm {
     fn default() -> Self {
         let settings = Settings::recipe(Recipe::Paper, Clusters::Auto);
         let settings = settings.with(|s| {
-            s.hidden = vec![500, 500];
-            s.latents = 5;
+            s.hidden = Some(vec![500, 500]);
+            s.latents = Some(5);
             s.epochs = Some(200);
             s.learning_rate = 3e-4;
             s.decay = 1.0;
@@ -81,6 +82,10 @@ impl<D: Device + StickBreaking + MixturePosterior + Codes> Clusterer<D> for Dlgm
         }
         // The prior's components have no parameters, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let mut run = begin(device, data, &settings)?;
         run.architecture = self.architecture(&run);
         let mut pack = Pack::new(&run, 0..1)?;
@@ -97,14 +102,15 @@ impl Dlgmm {
         run: &Run<'_, D>,
     ) -> Architecture {
         let given = run.settings.settings();
-        let (n_columns, n_latents, k) = (run.data.n_columns(), given.latents, self.n_components);
+        let (n_columns, n_latents, k) = (run.data.n_columns(), given.latents(), self.n_components);
         Architecture::new(&Sizes {
-            n_columns,
-            hidden: &given.hidden,
+            n_inputs: n_columns,
+            hidden: &given.hidden(),
             image: None,
             n_head: 2 * k * (n_latents + 1),
             n_latents,
             n_outputs: run.likelihood.n_outputs(n_columns),
+            n_scales: 0,
             n_components: 1,
         })
     }

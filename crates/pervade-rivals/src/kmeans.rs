@@ -43,7 +43,8 @@ impl<D: Device> Clusterer<D> for KMeans {
     ) -> Result<Box<dyn Clustering<D>>> {
         let preparation = preparation(data)?;
         let rows = dense(data, &preparation)?;
-        let best = best_start(device, &rows, data.n_columns(), self.n_clusters, self.starts, seed)?;
+        let d = preparation.n_distance_columns();
+        let best = best_start(device, &rows, d, self.n_clusters, self.starts, seed)?;
         Ok(Box::new(RowMixture { preparation, mixture: nearest_centre(best.centres, self.n_clusters) }))
     }
 }

@@ -3,7 +3,7 @@
 use pervade::compute::{Device, Likelihood, Params};
 use pervade::config::{CheckedSettings, Clusters, Settings};
 use pervade::data::Dataset;
-use pervade::infer::decoded;
+use pervade::infer::{Observed, decoded};
 use pervade::mixture::{DiagonalMixture, EmOptions, fit};
 use pervade::nn::Architecture;
 use pervade::seed::{Key, Stream};
@@ -69,8 +69,9 @@ impl TrainedNetworks {
     /// Decodes latents [N, J] to rows [N, D], in the units of the data.
     pub(crate) fn rows<D: Device>(&self, device: &D, latents: &[f32]) -> Result<Vec<f32>> {
         let params = Params::fixed(device, &self.values)?;
-        let (likelihood, preparation) = (self.likelihood, self.settings.preparation());
-        decoded(device, &self.architecture, &params, likelihood, preparation, latents)
+        let preparation = self.settings.preparation();
+        let observed = Observed::new(self.likelihood, preparation, &self.architecture, &self.values);
+        decoded(device, &self.architecture, &params, &observed, latents, None)
     }
 }
 

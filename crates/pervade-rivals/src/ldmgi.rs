@@ -84,10 +84,10 @@ impl<D: Device> Clusterer<D> for Ldmgi {
     ) -> Result<()> {
         // One more eigenvector than clusters: the constant one is dropped.
         check_rows(data, self.n_clusters, (self.n_clusters + 1).max(3))?;
-        let (d, k) = (data.n_columns(), self.n_clusters);
+        let k = self.n_clusters;
         let clique = self.clique.max(2);
         let (graph, known) = known_graph(data, device, k, clique - 1, clique * clique)?;
-        let laplacian = laplacian(&graph, &known.rows, d, self.lambda_ratio);
+        let laplacian = laplacian(&graph, &known.rows, known.n_columns, self.lambda_ratio);
         let upper = laplacian.eigenvalue_bound();
         let found = smallest(&laplacian, k + 1, upper, shared_key(), Accuracy::default())?;
         let points = unit_rows(&without_constant(&found.vectors, k + 1), k);

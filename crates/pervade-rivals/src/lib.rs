@@ -6,7 +6,8 @@
 //! use pervade::data::Dataset;
 //! use pervade::train::Silent;
 //!
-//! let rows = (0..100).flat_map(|i| [if i % 2 == 0 { 0.0 } else { 1.0 }, (i as f32 * 0.7).sin() * 0.1]);
+//! let side = |i: i32| if i % 2 == 0 { 0.0 } else { 9.0 };
+//! let rows = (0..100).flat_map(|i| [side(i) + (i as f32 * 0.7).sin(), side(i) - (i as f32 * 1.3).cos()]);
 //! let data = Dataset::from_rows(100, 2, rows.collect())?;
 //! let method = pervade_rivals::method::<Cpu>("k-means").expect("a name from the list");
 //! let device = Cpu::new();
@@ -24,11 +25,15 @@ mod connected;
 mod dec;
 mod dlgmm;
 mod eigen;
+mod encoded;
 mod gmm;
+mod gower_ward;
 mod infogan;
+mod k_prototypes;
 mod kmeans;
 mod latents;
 mod ldmgi;
+mod mixed;
 mod nearest;
 mod normed_encoder;
 mod rows;
@@ -47,7 +52,9 @@ pub use ae_gmm::AeGmm;
 pub use dec::Dec;
 pub use dlgmm::Dlgmm;
 pub use gmm::{Covariance, Gmm};
+pub use gower_ward::GowerWard;
 pub use infogan::InfoGan;
+pub use k_prototypes::KPrototypes;
 pub use kmeans::KMeans;
 pub use ldmgi::Ldmgi;
 pub use sb_vae::SbVae;
@@ -97,7 +104,7 @@ impl Networks {
     pub fn applied_to(&self, settings: Settings) -> Settings {
         settings.with(|s| {
             if let Some(hidden) = &self.hidden {
-                s.hidden.clone_from(hidden);
+                s.hidden = Some(hidden.clone());
             }
             s.pretrain_epochs = self.pretrain_epochs.or(s.pretrain_epochs);
             s.epochs = self.epochs.or(s.epochs);
@@ -129,6 +136,16 @@ pub fn methods<D: RivalDevice>() -> Vec<Method<D>> {
             name: "spectral",
             about: "normalised spectral clustering of a neighbour graph (Ng, Jordan and Weiss, 2002)",
             build: |n_clusters, _| Box::new(Spectral { n_clusters, ..Spectral::default() }),
+        },
+        Method {
+            name: "k-prototypes",
+            about: "k-means for tables with categories: means and most frequent levels (Huang, 1998)",
+            build: |n_clusters, _| Box::new(KPrototypes { n_clusters, ..KPrototypes::default() }),
+        },
+        Method {
+            name: "gower-ward",
+            about: "Ward's tree (1963) of the rows by Gower's distance (1971); above 10,000 rows, of a sample",
+            build: |n_clusters, _| Box::new(GowerWard { n_clusters, ..GowerWard::default() }),
         },
         Method {
             name: "gmm",

@@ -23,7 +23,7 @@ pub(crate) struct KnownRows {
     preparation: Preparation,
     /// `[n, D]`
     pub(crate) rows: Vec<f32>,
-    n_columns: usize,
+    pub(crate) n_columns: usize,
     /// The number of nearest rows that vote.
     voters: usize,
     /// Index of each row by its bytes; duplicates have that of the first.
@@ -55,7 +55,8 @@ pub(crate) fn known_graph<D: Device>(
     neighbours: usize,
     entries: usize,
 ) -> Result<(Graph, KnownRows)> {
-    let (preparation, d) = (preparation(data)?, data.n_columns());
+    let preparation = preparation(data)?;
+    let d = preparation.n_distance_columns();
     let options = GraphOptions::default().with(|o| o.neighbours = neighbours);
     let nodes = data.n_rows().min(options.max_rows);
     // The graph's matrix as entries, sorted, and stored; and the solver's block of vectors.

@@ -126,12 +126,13 @@ mod tests {
 
     const N: usize = 24;
     const SIZES: Sizes<'static> = Sizes {
-        n_columns: 4,
+        n_inputs: 4,
         hidden: &[7, 5],
         image: None,
         n_head: 6,
         n_latents: 3,
         n_outputs: 4,
+        n_scales: 0,
         n_components: 1,
     };
 
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn convolutions_are_refused() {
-        let sizes = Sizes { n_columns: 64, image: Some([8, 8, 1]), n_outputs: 64, ..SIZES };
+        let sizes = Sizes { n_inputs: 64, image: Some([8, 8, 1]), n_outputs: 64, ..SIZES };
         assert!(NormedEncoder::new(&mut Architecture::new(&sizes)).is_none());
     }
 }

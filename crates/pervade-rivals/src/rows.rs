@@ -1,8 +1,8 @@
 //! Rows as every method sees them: dense, and prepared as for VaDE.
 
-use pervade::compute::Device;
+use pervade::compute::{ColumnFamily, Device};
 use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::{Dataset, Preparation};
+use pervade::data::{Dataset, Preparation, PrepareKind};
 use pervade::memory::{Need, product, require};
 use pervade::mixture::{DiagonalMixture, bytes_needed};
 use pervade::seed::{Key, Stream};
@@ -13,16 +13,27 @@ pub(crate) fn preparation(data: &Dataset) -> Result<Preparation> {
     Ok(Settings::recipe(Recipe::Robust, Clusters::Auto).check(data)?.preparation().clone())
 }
 
-/// All rows, dense and prepared. `[N, D]`
+/// All rows, dense and prepared: of a table with types, standardised numbers and one-hot categories, with zeros where cells
+/// are missing. `[N, D]`, with D the preparation's number of columns for distances
 pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Result<Vec<f32>> {
-    let d = data.n_columns();
+    let d = preparation.n_distance_columns();
     let need = Need::of("", product(&[data.n_rows(), d, size_of::<f32>()]));
     require("the prepared rows of all columns", &need, "give fewer rows or columns")?;
     let mut rows = vec![0.0; data.n_rows() * d];
     for (i, row) in rows.chunks_exact_mut(d).enumerate() {
-        preparation.prepared_row_into(data, i, row);
+        preparation.distance_row_into(data, i, row);
     }
     Ok(rows)
+}
+
+/// Rows like those of [`dense`] in the units of the data; `None` if the table has columns that are not numbers.
+pub(crate) fn rows_of_cells(preparation: &Preparation, mut rows: Vec<f32>) -> Option<Vec<f32>> {
+    let is_numbers = preparation.columns().iter().all(|column| column.family == ColumnFamily::Gaussian);
+    if !is_numbers || preparation.kind() == PrepareKind::Counts {
+        return None;
+    }
+    rows.chunks_exact_mut(preparation.n_columns()).for_each(|row| preparation.undo(row));
+    Some(rows)
 }
 
 /// An error unless there is memory for k-means or a diagonal mixture of this size.
@@ -65,8 +76,7 @@ impl<D: Device> Clustering<D> for RowMixture {
     }
 
     fn generate(&self, _device: &D, cluster: usize, count: usize, seed: u64) -> Result<Option<Vec<f32>>> {
-        let mut rows = self.mixture.draw(cluster, count, Key::new(seed, Stream::Generate, cluster))?;
-        rows.chunks_exact_mut(self.mixture.n_latent).for_each(|row| self.preparation.undo(row));
-        Ok(Some(rows))
+        let rows = self.mixture.draw(cluster, count, Key::new(seed, Stream::Generate, cluster))?;
+        Ok(rows_of_cells(&self.preparation, rows))
     }
 }

@@ -26,6 +26,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, heads};
 use pervade::{Clusterer, Clustering, Error, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{TrainedNetworks, begin, settings_of};
 use crate::steps::{Step, train};
 
@@ -42,7 +43,7 @@ impl Default for SbVae {
     fn default() -> Self {
         let settings = Settings::recipe(Recipe::Paper, Clusters::Auto);
         let settings = settings.with(|s| {
-            s.latents = 50;
+            s.latents = Some(50);
             s.epochs = Some(250);
             s.learning_rate = 3e-4;
             s.decay = 1.0;
@@ -78,9 +79,13 @@ impl<D: Device + StickBreaking> Clusterer<D> for SbVae {
         seed: u64,
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
-        check_sticks("latents", self.settings.latents, self.concentration)?;
+        check_sticks("latents", self.settings.latents(), self.concentration)?;
         // There is no mixture, but the library's layout needs at least one component.
         let settings = settings_of(&self.settings, 1, seed).check(data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let run = begin(device, data, &settings)?;
         let mut pack = Pack::new(&run, 0..1)?;
         let mut step = SbVaeStep::new(&run, StickPrior::Falling { concentration: self.concentration })?;

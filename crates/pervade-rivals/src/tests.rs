@@ -1,15 +1,20 @@
-//! The methods' parts against scikit-learn, scipy and numpy; `testdata/oracle/make_rivals.py` wrote the values.
+//! The methods' parts against scikit-learn, scipy, numpy and kmodes; `make_rivals.py` and `make_mixed.py` in
+//! `testdata/oracle` wrote the values.
 
 use std::path::Path;
 
 use pervade::graph::Graph;
+use pervade::metrics::ari;
 use pervade::seed::{Key, Stream};
 use safetensors::SafeTensors;
 
 use crate::eigen::{Accuracy, smallest};
-use crate::gmm::FullMixture;
+use crate::gower_ward::{Gower, SquareDistances, WardClusters, cut, ward};
+use crate::k_prototypes::{KPrototypes, Prototypes, default_gamma, filled};
+use crate::mixed::{MISSING, MixedRows};
 use crate::sparse::Sparse;
 use crate::{ldmgi, spectral};
+use pervade::mixture::{Covariance, FullMixture};
 
 const N: usize = 120;
 const D: usize = 5;
@@ -42,6 +47,12 @@ impl Oracle {
 
     fn u32(&self, name: &str) -> Vec<u32> {
         self.values(name, u32::from_le_bytes)
+    }
+
+    fn mixed(&self, numbers: &str, codes: &str) -> MixedRows {
+        let (numbers, codes) = (self.f32(numbers), self.u32(codes));
+        let (n_numbers, n_categories) = (4, 3);
+        MixedRows { n_rows: numbers.len() / n_numbers, n_numbers, numbers, n_categories, codes }
     }
 
     fn graph(&self) -> Graph {
@@ -87,12 +98,14 @@ fn projector(vectors: &[f64], k: usize) -> Vec<f64> {
 fn full_mixtures_agree_with_scikit_learn() {
     let oracle = Oracle::open();
     let (rows, ridge) = (oracle.f32("rows"), 1e-3);
-    let start = FullMixture::m_step(&rows, D, &oracle.f64("gamma"), 3, ridge, None).unwrap();
+    let start =
+        FullMixture::m_step(&rows, D, &oracle.f64("gamma"), 3, Covariance::Full, ridge, None).unwrap();
     assert_close(&start.means, &oracle.f64("means_0"), 1e-12, "means");
     assert_close(&start.covariances.concat(), &oracle.f64("covariances_0"), 1e-12, "covariances");
     for iterations in [1, 15] {
         let theirs = |name: &str| oracle.f64(&format!("{name}_{iterations}"));
-        let (mixture, log_likelihood) = start.clone().run_em(&rows, iterations, 0.0, ridge).unwrap();
+        let (mixture, log_likelihood) =
+            start.clone().run_em(&rows, iterations, 0.0, Covariance::Full, ridge).unwrap();
         assert_close(&mixture.log_weights, &theirs("log_weights"), 1e-9, "log weights");
         assert_close(&mixture.means, &theirs("means"), 1e-9, "means");
         assert_close(&mixture.covariances.concat(), &theirs("covariances"), 1e-9, "covariances");
@@ -169,4 +182,98 @@ fn a_small_matrix_with_a_wide_spectrum_is_solved() {
     let chain = |k: f64| 2.0 - 2.0 * (std::f64::consts::PI * k / 100.0).cos();
     assert!((found.values[1] / chain(1.0) - 1.0).abs() < 0.05, "{:?}", found.values);
     assert!((found.values[2] / chain(2.0) - 1.0).abs() < 0.05, "{:?}", found.values);
+}
+
+#[test]
+fn k_prototypes_agrees_with_kmodes() {
+    let oracle = Oracle::named("mixed.safetensors");
+    let rows = oracle.mixed("numbers", "codes");
+    let gamma = default_gamma(&rows);
+    assert_close(&[gamma], &oracle.f64("gamma"), 1e-12, "gamma");
+    let theirs =
+        Prototypes { n_clusters: 4, gamma, numbers: oracle.f64("means"), codes: oracle.u32("modes") };
+    let (clusters, distances): (Vec<u32>, Vec<f64>) = theirs.nearest(&rows).into_iter().unzip();
+    assert_eq!(clusters, oracle.u32("prototype_clusters"));
+    assert_close(&[distances.iter().sum()], &oracle.f64("cost"), 1e-12, "cost");
+    // Their result is one of ours, too, and the best of our starts is at least as good.
+    let (means, modes) = (theirs.numbers.clone(), theirs.codes.clone());
+    let continued = theirs.run(&rows, 100).prototypes;
+    assert_close(&continued.numbers, &means, 1e-12, "means");
+    assert_eq!(continued.codes, modes);
+    let ours = KPrototypes { n_clusters: 4, ..KPrototypes::default() }.fit(&rows, 0);
+    assert!(
+        ours.cost <= oracle.f64("cost")[0] * 1.000_001,
+        "{} is above {:?}",
+        ours.cost,
+        oracle.f64("cost")
+    );
+}
+
+#[test]
+fn wards_tree_of_gowers_distances_agrees_with_scipy() {
+    let oracle = Oracle::named("mixed.safetensors");
+    let rows = oracle.mixed("gap_numbers", "gap_codes");
+    let gower = Gower::new(&rows);
+    let pairs = (0..rows.n_rows).flat_map(|i| (i + 1..rows.n_rows).map(move |j| (i, j)));
+    let distances: Vec<f64> = pairs.map(|(i, j)| gower.distance(rows.row(i), rows.row(j))).collect();
+    assert_close(&distances, &oracle.f64("distances"), 1e-12, "distances");
+    let merges = ward(SquareDistances::new(&gower, &rows).0);
+    let heights: Vec<f64> = merges.iter().map(|merge| merge.square.sqrt()).collect();
+    assert_close(&heights, &oracle.f64("heights"), 1e-12, "heights");
+    for k in [2, 4, 9] {
+        let (ours, within) = cut(&merges, rows.n_rows, k);
+        let theirs = oracle.u32(&format!("tree_clusters_{k}"));
+        // The same partition under other names.
+        for (i, j) in (0..rows.n_rows).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            assert_eq!(ours[i] == ours[j], theirs[i] == theirs[j], "rows {i} and {j} of {k} clusters");
+        }
+        for m in 0..k as u32 {
+            let members: Vec<usize> = (0..rows.n_rows).filter(|&i| ours[i] == m).collect();
+            let square = |&i: &usize, &j: &usize| gower.distance(rows.row(i), rows.row(j)).powi(2);
+            let sum: f64 = members.iter().flat_map(|i| members.iter().map(move |j| square(i, j))).sum();
+            let mean = sum / (members.len() as f64).powi(2);
+            assert_close(&[within[m as usize]], &[mean / 2.0], 1e-12, "half the mean squared distance");
+        }
+    }
+}
+
+/// Four groups: numbers tell two pairs of them apart, categories the two of each pair; a
+/// twentieth of the cells is missing.
+fn planted(n: usize) -> (MixedRows, Vec<u32>) {
+    let labels: Vec<u32> = (0..n as u32).map(|i| i % 4).collect();
+    let (mut numbers, mut codes) = (Vec::new(), Vec::new());
+    for (i, &label) in labels.iter().enumerate() {
+        let uniform = |column| key().uniform(i as u64, column, 0);
+        let is_missing = |column| key().uniform(i as u64, column, 1) < 0.05;
+        for column in 0..2 {
+            let x = f64::from(label / 2) * 2.0 - 1.0 + 0.6 * (uniform(column) - 0.5);
+            numbers.push(if is_missing(column) { f32::NAN } else { x as f32 });
+        }
+        for column in 2..5 {
+            let level = if uniform(column) < 0.97 { label % 2 } else { 2 };
+            codes.push(if is_missing(column) { MISSING } else { level });
+        }
+    }
+    (MixedRows { n_rows: n, n_numbers: 2, numbers, n_categories: 3, codes }, labels)
+}
+
+#[test]
+fn numbers_and_categories_together_find_planted_clusters_despite_gaps() {
+    let (rows, labels) = planted(400);
+    let prototypes = |rows: &MixedRows| {
+        let method = KPrototypes { n_clusters: 4, ..KPrototypes::default() };
+        let rows = filled(rows.clone());
+        let found = method.fit(&rows, 0).prototypes.nearest(&rows);
+        ari(&found.into_iter().map(|near| near.0).collect::<Vec<_>>(), &labels).unwrap()
+    };
+    let tree = |rows: &MixedRows| {
+        let gower = Gower::new(rows);
+        ari(&WardClusters::fit(&gower, rows.clone(), 4).clusters, &labels).unwrap()
+    };
+    let half = MixedRows { n_categories: 0, codes: vec![], ..rows.clone() };
+    for (name, score) in [("k-prototypes", &prototypes as &dyn Fn(&MixedRows) -> f64), ("tree", &tree)] {
+        assert!(score(&rows) > 0.85, "{name}: {}", score(&rows));
+        // The categories are needed.
+        assert!(score(&half) < 0.6, "{name} without categories: {}", score(&half));
+    }
 }

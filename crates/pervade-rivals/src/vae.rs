@@ -19,6 +19,7 @@ use pervade::seed::{Key, Stream};
 use pervade::train::{Observer, Pack, Run, Stage, maximise_elbo, pretrain};
 use pervade::{Clusterer, Clustering, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{TrainedNetworks, begin, settings_of};
 
 /// A VAE with its settings.
@@ -75,6 +76,10 @@ impl<D: Device> Clusterer<D> for Vae {
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Clustering<D>>> {
         let settings = one_component(&self.settings, seed, data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings) };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         let j = run.architecture.n_latents();

@@ -11,6 +11,7 @@ use pervade::data::Dataset;
 use pervade::train::Observer;
 use pervade::{Clusterer, Clustering, Result};
 
+use crate::encoded::{EncodedRows, unscaled};
 use crate::latents::{LatentClusters, begin};
 use crate::rows::check_rows;
 use crate::vae::{one_component, train};
@@ -47,6 +48,10 @@ impl<D: Device> Clusterer<D> for VaeGmm {
         let k = self.n_clusters;
         check_rows(data, k, 1)?;
         let settings = one_component(&self.settings, seed, data)?;
+        if let Some(rows) = EncodedRows::of(data, &settings)? {
+            let method = Self { settings: unscaled(&self.settings), ..self.clone() };
+            return rows.cluster(&method, device, seed, observer);
+        }
         let run = begin(device, data, &settings)?;
         let pack = train(&run, observer)?;
         Ok(Box::new(LatentClusters::by_mixture(&run, &pack, k, self.starts)?))

@@ -30,8 +30,8 @@ fn planted(n_rows: usize) -> (Dataset<'static>, Vec<u32>) {
 /// Small networks and few epochs.
 fn small(recipe: Recipe) -> Settings {
     Settings::recipe(recipe, Clusters::Auto).with(|s| {
-        s.latents = LATENTS;
-        s.hidden = vec![32, 32];
+        s.latents = Some(LATENTS);
+        s.hidden = Some(vec![32, 32]);
         s.pretrain_epochs = Some(30);
         s.pretrain_batch = 50;
         s.pretrain_learning_rate = 1e-2; // for few steps
@@ -92,7 +92,7 @@ fn aae_separates_rows_that_have_most_in_common() {
     });
     let data = Dataset::from_rows(400, 4 * COLUMNS, values.collect()).unwrap();
     let networks = Aae::default().settings.with(|s| {
-        s.hidden = vec![32, 32];
+        s.hidden = Some(vec![32, 32]);
         s.epochs = Some(30);
     });
     let aae = Aae { n_clusters: 4, settings: networks, discriminator: vec![100, 100], ..Aae::default() };

@@ -28,8 +28,8 @@ fn planted(first: usize, n: usize) -> (Dataset<'static>, Vec<u32>) {
 /// Small networks and few epochs.
 fn small(latents: usize) -> Settings {
     Settings::recipe(Recipe::Paper, Clusters::Auto).with(|s| {
-        s.latents = latents;
-        s.hidden = vec![32, 32];
+        s.latents = Some(latents);
+        s.hidden = Some(vec![32, 32]);
         s.pretrain_epochs = Some(30);
         s.pretrain_batch = 50;
         s.pretrain_learning_rate = 1e-2; // for few steps
