@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use pervade::compute::Cpu;
 use pervade::config::Settings;
-use pervade::data::{Dataset, ReadOptions, read, read_bytes, read_label_bytes};
+use pervade::data::{
+    Dataset, FilledTable, OutputFormat, ReadOptions, Table, read, read_bytes, read_label_bytes,
+};
 use pervade::model::{Vade, reseal};
 use pervade::train::checkpoint::check_bytes;
 
@@ -96,11 +98,27 @@ fn read_all(bytes: &[u8], extension: &str) {
     if extension != "parquet" && bytes.starts_with(b"PAR1") {
         return;
     }
-    let _ = read_bytes(bytes, extension, &ReadOptions::default());
+    if let Ok(table) = read_bytes(bytes, extension, &ReadOptions::default()) {
+        read_and_fill(bytes, extension, &table);
+    }
     for labels in ["y", "column:last", "column:a"] {
         let _ = read_bytes(bytes, extension, &ReadOptions::with_labels(labels).unwrap());
     }
     let _ = read_label_bytes(bytes, extension);
+}
+
+/// Reads rows as new ones of the table that they are, and writes them.
+fn read_and_fill(bytes: &[u8], extension: &str, table: &Table) {
+    let Some(schema) = table.data.schema() else { return };
+    let options = ReadOptions::default().with(|o| {
+        o.schema = Some(schema.clone());
+        o.original = true;
+    });
+    let Ok(table) = read_bytes(bytes, extension, &options) else { return };
+    let cells = vec![0.5; table.data.n_rows() * table.data.n_columns()];
+    for format in [OutputFormat::Csv, OutputFormat::Parquet] {
+        let _ = FilledTable::new(&table, schema, &cells).unwrap().write_to(&mut Vec::new(), format);
+    }
 }
 
 /// Folders that are recognised by their file names, each with valid files.

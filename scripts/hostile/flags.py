@@ -145,7 +145,9 @@ CHOICES = {"--recipe": ["robust", "paper", "x"], "--prepare": ["none", "unit", "
            "--graph-rows": ["1", "2", "10", "59"], "--mixture-starts": ["1", "2"], "--starts": ["1", "2"], "--restarts": ["1", "2"],
            "--decay": ["0.1", "1", "2"], "--decay-every": ["1", "1000"], "--learning-rate": ["1e-9", "1", "100", "1e30"], "--cool-down": ["0", "1", "100"],
            "--hidden": ["1", "2,3", "8,8,8,8", "1000"], "--epochs": ["0", "1", "2"], "--pretrain-epochs": ["0", "1", "2"], "--noise-variance": ["1e-30", "0.5", "1e30"],
-           "--labels": ["column:a", "column:last", "column:none", "y"], "--array": ["x", "nope"], "--checkpoint": ["none", "here"],
+           "--labels": ["column:a", "column:last", "column:none", "y"], "--array": ["x", "nope"], "--missing": ["1", "-999,0", ""],
+           "--type": ["a=count", "a=category", "b=yes/no", "c=keep,a=date", "a=ordered", "x=count", "a", "=", "a=ordered: 1 < 2"],
+           "--keep-columns": ["a", "a,b,c", "x", ""], "--checkpoint": ["none", "here"],
            "--checkpoint-seconds": ["0", "5"], "--precision": ["tf32", "fp32"], "--device": ["cpu", "cuda", "cuda:9", "gpu", "auto", ""], "--seed": ["0", "1", "42"],
            "--threads": ["1", "2", "3"], "--log": ["log.jsonl"], "--record": ["record.json"], "--epsilon": ["1e-8", "1"]}
 

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use pervade::compute::{AnyDevice, KernelCache, Precision};
-use pervade::data::{ImageShape, LabelSource, ReadOptions, Table};
+use pervade::data::{ColumnSpec, ImageShape, LabelSource, ReadOptions, Table};
 use pervade::files::KernelFolder;
 use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
 use crate::commands::{
-    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, inspect, reproduce, rows,
+    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, impute, inspect, reproduce,
+    rows,
 };
 use crate::console::Console;
 use crate::files::Files;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Assign(assign::AssignArgs),
     Embed(rows::EmbedArgs),
     Generate(generate::GenerateArgs),
+    Impute(impute::ImputeArgs),
     Reconstruct(rows::ReconstructArgs),
     Score(rows::ScoreArgs),
     Evaluate(evaluate::EvaluateArgs),
@@ -117,12 +119,41 @@ pub(crate) struct ReadArgs {
     /// The rows are images: HEIGHTxWIDTH, or HEIGHTxWIDTHx3 for colour
     #[arg(long, value_name = "HxW")]
     image: Option<String>,
+    /// Columns that are not clustered but go along to the results, such as ids
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    keep_columns: Vec<String>,
+    /// Words for missing cells, beside an empty cell, NA, NaN, null, None, ?, . and -
+    #[arg(long, value_name = "WORD,..", value_delimiter = ',', allow_hyphen_values = true)]
+    missing: Vec<String>,
+}
+
+/// Types of columns, for commands that fit a model.
+#[derive(Args, Clone, Default)]
+pub(crate) struct ColumnArgs {
+    /// Type of a column, if the inferred one is wrong: number, positive (an amount on a logarithmic scale), count,
+    /// yes/no, category, `ordered: LOW < .. < HIGH`, date, or keep (not clustered). Can be repeated
+    #[arg(long = "type", value_name = "NAME=TYPE", value_delimiter = ',')]
+    types: Vec<String>,
+}
+
+impl ColumnArgs {
+    /// The types as typed, by name.
+    pub(crate) fn parsed(&self) -> Result<Vec<(String, ColumnSpec)>> {
+        let each = self.types.iter().map(|text| {
+            // A name may have `=` in it, a type has none.
+            let Some((name, spec)) = text.rsplit_once('=') else {
+                return Err(Error::setting("type", format!("`{text}`"), "must be like `age=count`"));
+            };
+            Ok((name.trim().to_string(), spec.trim().parse()?))
+        });
+        each.collect()
+    }
 }
 
 impl ReadArgs {
     /// Arguments as if typed.
     pub(crate) fn new(labels: Option<String>, image: Option<String>) -> Self {
-        Self { labels, array: None, image }
+        Self { labels, image, ..Self::default() }
     }
 
     /// The label file, if the labels are not part of the data.
@@ -143,15 +174,36 @@ impl ReadArgs {
         format!("{}{labels}{array}", path.display())
     }
 
-    /// Reads the table at `path`.
-    pub(crate) fn read(&self, path: &Path, console: &Console) -> Result<Table> {
+    /// The options for reading, as typed.
+    pub(crate) fn options(&self) -> Result<ReadOptions> {
         let labels = self.labels.as_deref().map(str::parse).transpose()?;
-        let shape = self.image.as_deref().map(parse_image).transpose()?;
-        let options = ReadOptions::default().with(|o| {
+        Ok(ReadOptions::default().with(|o| {
             o.labels = labels;
             o.array.clone_from(&self.array);
-        });
+            o.keep.clone_from(&self.keep_columns);
+            o.missing.clone_from(&self.missing);
+        }))
+    }
+
+    /// Reads the table at `path`.
+    pub(crate) fn read(&self, path: &Path, console: &Console) -> Result<Table> {
+        self.read_with(path, self.options()?, console)
+    }
+
+    /// Reads the table at `path` with more options, and prints what is to be said about its cells.
+    pub(crate) fn read_with(
+        &self,
+        path: &Path,
+        mut options: ReadOptions,
+        console: &Console,
+    ) -> Result<Table> {
+        let shape = self.image.as_deref().map(parse_image).transpose()?;
+        if shape.is_some() && options.schema.is_none() {
+            // Pixels have no types of their own.
+            options.plain.get_or_insert_default();
+        }
         let mut table = pervade::data::read(path, &options)?;
+        table.notes.iter().for_each(|note| console.say(&format!("note: {note}")));
         if let Some(LabelSource::Named(name)) = &table.labels_from
             && Path::new(name).is_file()
         {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pervade::data::Schema;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -51,6 +52,21 @@ impl<'a> Object<'a> {
         self.entries.insert(key, Entry::Matrix(Matrix { values, n_columns }));
         self
     }
+}
+
+/// Rows of a table whose columns have types: numbers, names of levels, dates, and null for missing cells.
+pub(crate) fn cells_as_json(schema: &Schema, cells: &[f64]) -> Value {
+    let cell = |(j, &x): (usize, &f64)| {
+        let text = schema.cell_to_text(j, x);
+        let is_number = schema.columns[j].levels.is_empty() && schema.columns[j].date.is_none();
+        match serde_json::from_str::<serde_json::Number>(&text) {
+            Ok(number) if is_number => Value::Number(number),
+            _ if text.is_empty() => Value::Null,
+            _ => Value::String(text),
+        }
+    };
+    let rows = cells.chunks(schema.columns.len().max(1));
+    Value::Array(rows.map(|row| Value::Array(row.iter().enumerate().map(cell).collect())).collect())
 }
 
 /// Numbers as JSON stores them: in double precision.

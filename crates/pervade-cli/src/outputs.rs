@@ -3,32 +3,19 @@
 use std::io::Write;
 use std::path::Path;
 
-use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
+use pervade::data::{OutputFormat, OutputTable};
 use pervade::files::write_atomically;
 use pervade::{Error, Result};
 use serde::Serialize;
 
 use crate::console::Console;
 
-/// Writes rows to a file, or as CSV to stdout unless JSON goes there.
-pub(crate) fn rows(rows: OutputRows<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
+/// Writes a table to a file, or as CSV to stdout unless JSON goes there.
+pub(crate) fn table(table: &OutputTable<'_>, path: Option<&Path>, console: &Console) -> Result<()> {
     match path {
-        Some(path) => rows.write(path),
+        Some(path) => table.write(path),
         None if console.json => Ok(()),
-        None => Console::data(|out| rows.write_to(out, OutputFormat::Csv)),
-    }
-}
-
-/// Writes assignments to a file, or as CSV to stdout unless JSON goes there.
-pub(crate) fn assignments(
-    found: OutputAssignments<'_>,
-    path: Option<&Path>,
-    console: &Console,
-) -> Result<()> {
-    match path {
-        Some(path) => found.write(path),
-        None if console.json => Ok(()),
-        None => Console::data(|out| found.write_to(out, OutputFormat::Csv)),
+        None => Console::data(|out| table.write_to(out, OutputFormat::Csv)),
     }
 }
 

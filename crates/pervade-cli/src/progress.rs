@@ -44,8 +44,8 @@ impl Plan {
     /// The current restart, if there are several.
     fn restart(&self, restart: usize) -> String {
         match self.restarts {
+            n if restart == n => "final model: ".to_string(),
             1 => String::new(),
-            n if restart == n => "consensus: ".to_string(),
             n => format!("restart {} of {n}: ", restart + 1),
         }
     }

@@ -8,7 +8,7 @@ use pervade::compute::Likelihood;
 use pervade::config::Clusters;
 use pervade::data::{Labels, PrepareKind};
 use pervade::metrics::Contingency;
-use pervade::model::{ConsensusSummary, Metadata};
+use pervade::model::{ConsensusSummary, ExplainedColumn, Metadata, PlainSummary};
 use pervade::record::{Level, RestartRecord, StateScores};
 use pervade::{Fit, Result};
 use serde::Serialize;
@@ -78,6 +78,12 @@ pub(crate) struct FitReport<'f> {
     #[serde(skip_serializing_if = "<[Level]>::is_empty")]
     levels: &'f [Level],
     consensus: Option<&'f ConsensusSummary>,
+    /// The method without networks whose clusters the model was trained towards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plain: Option<&'f PlainSummary>,
+    /// How much of each column the model explains, if columns have types.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    explained: &'f [ExplainedColumn],
     chosen: usize,
     restarts: Vec<RestartReport<'f>>,
     #[serde(flatten)]
@@ -134,6 +140,8 @@ impl<'f> FitReport<'f> {
             kmeans_modularity: about.kmeans_modularity,
             stability: fit.stability(),
             consensus: about.consensus.as_ref(),
+            plain: about.plain.as_ref(),
+            explained: &about.explained,
             levels: &about.record.levels,
             chosen: fit.chosen,
             labelled: score(&fit.clusters)?,
@@ -239,7 +247,13 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     if let Some(scores) = &report.labelled {
         text.push_str(&format!("\nAgainst the labels (which training never saw): {}.", scores.words()));
     }
-    for remark in about.record.remarks.iter().cloned().chain(about.kmeans_remark()) {
+    for remark in about
+        .plain
+        .iter()
+        .map(PlainSummary::remark)
+        .chain(about.record.remarks.clone())
+        .chain(about.kmeans_remark())
+    {
         text.push_str(&format!("\nNote: {remark}."));
     }
     let memory = report
@@ -331,10 +345,13 @@ pub(crate) fn quality(scores: &StateScores) -> String {
     let when = match (scores.epoch, scores.voted) {
         (0, None) => "the start, which joint training did not improve".to_string(),
         (n, None) => format!("after epoch {n} of joint training"),
-        (0, Some(_)) => "the restart nearest to the vote, which more training brought no nearer".to_string(),
+        (0, Some(_)) => {
+            "the model before it was trained towards the final clusters, which brought it no nearer"
+                .to_string()
+        }
         (n, Some(voted)) => {
             format!(
-                "after epoch {n} of training towards the vote, {} of the rows as voted",
+                "after epoch {n} of training towards the final clusters, {} of the rows as these have them",
                 words::percent(voted)
             )
         }

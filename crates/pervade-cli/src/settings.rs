@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pervade::compute::Gamma;
 use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
-use pervade::data::PrepareKind;
+use pervade::data::{ColumnSpec, PrepareKind};
 use pervade::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -159,9 +159,9 @@ pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
 
 impl SettingFlags {
     /// The settings: recipe, then file, then flags.
-    pub(crate) fn resolve(&self, config: Option<&Path>) -> Result<Settings> {
+    pub(crate) fn resolve(&self, config: &Config) -> Result<Settings> {
         let flags = typed(self)?;
-        let mut keys = config.map(read_config).transpose()?.unwrap_or_default();
+        let mut keys = config.settings.clone();
         keys.extend(flags);
         if !keys.contains_key("clusters") {
             let must = "must be a whole number of at least 1, or `auto`";
@@ -169,7 +169,7 @@ impl SettingFlags {
                 .with_hint("add `--clusters 10`, or `--clusters auto` to find the number"));
         }
         // A flag of the wrong type never gets here: the invalid value is in the file.
-        Settings::from_keys(keys).map_err(|error| match config {
+        Settings::from_keys(keys).map_err(|error| match &config.path {
             Some(path) => Error::data(path.display(), format!("key {error}"))
                 .with_hint("the keys are the long flags of `pervade fit`, such as `pretrain_epochs = 30`"),
             None => error,
@@ -185,18 +185,51 @@ fn typed(settings: &impl Serialize) -> Result<Map<String, Value>> {
     }
 }
 
-/// The keys of a configuration file; `-` and `_` are the same.
-fn read_config(path: &Path) -> Result<Map<String, Value>> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-    let keys: toml::Table = toml::from_str(&text)
-        .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
-    let mut read = Map::new();
-    for (key, value) in keys {
-        check_finite(path, &key, &value)?;
-        let value = serde_json::to_value(value).map_err(|e| Error::data(path.display(), e.to_string()))?;
-        read.insert(key.replace('-', "_"), value);
+/// A configuration file: settings, and types of columns in its table `[columns]`.
+#[derive(Default)]
+pub(crate) struct Config {
+    path: Option<PathBuf>,
+    /// Settings by key; `-` and `_` are the same.
+    settings: Map<String, Value>,
+    /// Types of columns by name.
+    pub(crate) columns: Vec<(String, ColumnSpec)>,
+}
+
+impl Config {
+    /// Reads a file; without one, nothing is set.
+    pub(crate) fn read(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let mut keys: toml::Table = toml::from_str(&text)
+            .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
+        let columns = keys.remove("columns").map_or(Ok(Vec::new()), |value| read_columns(path, &value))?;
+        let mut settings = Map::new();
+        for (key, value) in keys {
+            check_finite(path, &key, &value)?;
+            let value =
+                serde_json::to_value(value).map_err(|e| Error::data(path.display(), e.to_string()))?;
+            settings.insert(key.replace('-', "_"), value);
+        }
+        Ok(Self { path: Some(path.to_path_buf()), settings, columns })
     }
-    Ok(read)
+}
+
+/// The table `[columns]`: `age = "count"`.
+fn read_columns(path: &Path, value: &toml::Value) -> Result<Vec<(String, ColumnSpec)>> {
+    let refuse = |key: &str, value: &toml::Value| {
+        Error::data(path.display(), format!("key `{key}` is {value}, must be the name of a type"))
+            .with_hint("types of columns are given as in `[columns]` and below it `age = \"count\"`")
+    };
+    let toml::Value::Table(columns) = value else { return Err(refuse("columns", value)) };
+    let each = columns.iter().map(|(name, value)| {
+        let spec = value.as_str().ok_or_else(|| refuse(name, value))?.parse::<ColumnSpec>();
+        let named = |error: Error| {
+            let hint = error.hint().unwrap_or_default();
+            Error::data(path.display(), format!("column `{name}`: {error}")).with_hint(hint)
+        };
+        Ok((name.clone(), spec.map_err(named)?))
+    });
+    each.collect()
 }
 
 /// TOML has `nan` and `inf`, JSON does not.
@@ -279,7 +312,7 @@ mod tests {
         let file = folder.path().join("run.toml");
         std::fs::write(&file, "clusters = 7\nrecipe = \"paper\"\npretrain-epochs = 5\nbatch = 64\n").unwrap();
         let flags = SettingFlags { batch: Some(32), ..Default::default() };
-        let settings = flags.resolve(Some(&file)).unwrap();
+        let settings = flags.resolve(&Config::read(Some(&file)).unwrap()).unwrap();
         assert_eq!(settings.clusters, Clusters::Fixed(7));
         assert_eq!((settings.components, settings.pretrain_epochs, settings.batch), (Some(7), Some(5), 32));
         assert_eq!(settings.gamma, Gamma::Sampled);
@@ -287,8 +320,34 @@ mod tests {
             [("colour = 3\n", "`colour`"), ("batch = \"many\"\n", "`batch`"), ("batch = \n", "batch")]
         {
             std::fs::write(&file, format!("clusters = 7\n{text}")).unwrap();
-            let error = SettingFlags::default().resolve(Some(&file)).unwrap_err().to_string();
+            let resolved = Config::read(Some(&file)).and_then(|c| SettingFlags::default().resolve(&c));
+            let error = resolved.unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn types_of_columns_are_read_from_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.toml");
+        let text = "clusters = 7\n[columns]\nage = \"count\"\n\"body mass\" = \"ordered: low < high\"\n";
+        std::fs::write(&file, text).unwrap();
+        let config = Config::read(Some(&file)).unwrap();
+        assert_eq!(SettingFlags::default().resolve(&config).unwrap().clusters, Clusters::Fixed(7));
+        let shown: Vec<String> = config
+            .columns
+            .iter()
+            .map(|(name, spec)| format!("{name} {} {:?}", spec.kind, spec.order))
+            .collect();
+        assert_eq!(shown, ["age count []", "body mass ordered [\"low\", \"high\"]"]);
+        for (columns, wanted) in [
+            ("[columns]\nage = 3\n", "key `age` is 3, must be the name of a type"),
+            ("[columns]\nage = \"numbr\"\n", "column `age`: `type` is `numbr`, must be one of number"),
+            ("columns = 3\n", "key `columns` is 3"),
+        ] {
+            std::fs::write(&file, columns).unwrap();
+            let error = Config::read(Some(&file)).err().unwrap().to_string();
+            assert!(error.contains(wanted), "{error}");
         }
     }
 

@@ -111,7 +111,7 @@ fn tables_that_are_not_numeric_are_refused() {
     let sandbox = Sandbox::new();
     sandbox.write("ragged.csv", good_csv() + "1,2\n");
     sandbox.write("words.csv", format!("a,b,c\n{}1,two,3\n", good_csv()));
-    sandbox.write("nan.npy", npy("(4, 2)", "<f4", &floats(&[1.0, 2.0, 3.0, 4.0, 5.0, f32::NAN, 7.0, 8.0])));
+    sandbox.write("empty_row.npy", npy("(3, 2)", "<f4", &floats(&[1.0, 2.0, f32::NAN, f32::NAN, 5.0, 7.0])));
     sandbox.write(
         "infinite.npy",
         npy("(4, 2)", "<f4", &floats(&[1.0, 2.0, f32::INFINITY, 4.0, 5.0, 6.0, 7.0, 8.0])),
@@ -119,7 +119,12 @@ fn tables_that_are_not_numeric_are_refused() {
     refused(&sandbox, "ragged.csv", &[], "line 201 has 2 fields, expected 3");
     refused(&sandbox, "words.csv", &[], "two");
     refused(&sandbox, "words.csv", &[], "`b`");
-    refused(&sandbox, "nan.npy", &[], "NaN in row 3, column 2");
+    refused(&sandbox, "words.csv", &[], "`two` in row 201");
+    refused(&sandbox, "words.csv", &["--type", "d=count"], "the columns are `a`, `b`, `c`");
+    refused(&sandbox, "words.csv", &["--type", "a=cuont"], "must be one of number, positive, count");
+    refused(&sandbox, "words.csv", &["--type", "a"], "must be like `age=count`");
+    refused(&sandbox, "words.csv", &["--keep-columns", "b,e"], "no column is named `e`");
+    refused(&sandbox, "empty_row.npy", &[], "row 2 has no values");
     refused(&sandbox, "infinite.npy", &[], "inf in row 2, column 1");
 }
 
@@ -128,12 +133,14 @@ fn data_without_clusters_are_refused() {
     let sandbox = Sandbox::new();
     sandbox.write("constant.csv", "3,3,3\n".repeat(100));
     sandbox.write("duplicates.csv", "1,2,3\n".repeat(100));
+    sandbox.write("duplicates.npy", npy("(100, 3)", "|u1", &[1, 2, 3].repeat(100)));
     sandbox.write("one.csv", "1,2,3\n");
     sandbox.write("good.csv", good_csv());
     sandbox.write("negative.npy", npy("(4, 2)", "<f4", &floats(&[-1.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
     sandbox.write("above.npy", npy("(4, 2)", "<f4", &floats(&[1.5, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])));
     refused(&sandbox, "constant.csv", &[], "there is nothing to cluster");
-    refused(&sandbox, "duplicates.csv", &[], "all 100 rows are the same");
+    refused(&sandbox, "duplicates.csv", &[], "left out: column_1 (always 1), column_2 (always 2)");
+    refused(&sandbox, "duplicates.npy", &[], "all 100 rows are the same");
     refused(&sandbox, "one.csv", &[], "only 1 row");
     refused(&sandbox, "one.csv", &["-k", "auto"], "only 1 row");
     refused(&sandbox, "good.csv", &["-k", "0"], "`clusters` is 0");

@@ -9,7 +9,17 @@ fn every_method_has_a_line_and_the_saved_table_is_the_printed_one() {
     let sandbox = Sandbox::new();
     let digits = digits();
     let start = ["compare", digits.to_str().unwrap(), "--labels", "column:last", "-k", "10", "--seeds", "2"];
-    let names = ["vade", "vade-paper", "k-means", "gmm", "gmm-full", "spectral", "ldmgi"];
+    let names = [
+        "vade",
+        "vade-paper",
+        "k-means",
+        "spectral",
+        "k-prototypes",
+        "gower-ward",
+        "gmm",
+        "gmm-full",
+        "ldmgi",
+    ];
     let methods = names.join(",");
     let more = ["--methods", &methods, "--out", "table.md"];
     let ran = sandbox.run(&[&start[..], &TINY, &more].concat()).done();

@@ -177,7 +177,7 @@ fn the_number_of_clusters_can_be_found() {
         "64,64",
     ];
     let report =
-        sandbox.run(&[&fit[..], &["--pretrain-epochs", "10", "--epochs", "2"]].concat()).done().json();
+        sandbox.run(&[&fit[..], &["--pretrain-epochs", "30", "--epochs", "2"]].concat()).done().json();
     assert!((3..=40).contains(&report["clusters"].as_u64().unwrap()), "{}", report["clusters"]);
     let levels = report["levels"].as_array().unwrap();
     levels.iter().for_each(|level| numbers(level, &["clusters", "stability", "modularity"]));

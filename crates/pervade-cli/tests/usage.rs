@@ -40,7 +40,7 @@ fn help_states_the_defaults_of_both_recipes() {
     let words: Vec<&str> = help.split_whitespace().collect();
     let help = words.join(" ");
     assert!(help.contains("[default: exact; paper: sampled]"), "{help}");
-    assert!(help.contains("[default: 500,500,2000]"), "{help}");
+    assert!(help.contains("[default: from the data; paper: 500,500,2000]"), "{help}");
     assert!(help.contains("[default: from the data; paper: K]"), "{help}");
 }
 

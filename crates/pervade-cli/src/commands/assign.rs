@@ -1,7 +1,7 @@
 //! `pervade assign`: the cluster of every row.
 
 use clap::Args;
-use pervade::data::{OutputAssignments, OutputRows};
+use pervade::data::{OutputRows, OutputTable};
 use pervade::{Result, metrics, on_device};
 use serde_json::json;
 
@@ -39,13 +39,14 @@ pub(crate) fn run(args: &AssignArgs, common: &Common, console: &Console) -> Resu
         .map(|(row, &cluster)| found.probabilities[row * k + cluster as usize])
         .collect();
     let all = OutputRows { values: &found.probabilities, n_columns: k, names: None };
-    let written = OutputAssignments {
-        clusters: &found.clusters,
-        probability: args.probabilities.then_some(probability.as_slice()),
-        agreement: None,
-        probabilities: args.probabilities.then_some(all),
+    let written = OutputTable {
+        kept: table.kept.as_ref(),
+        clusters: Some(&found.clusters),
+        singles: args.probabilities.then_some(("probability", probability.as_slice())).into_iter().collect(),
+        rows: args.probabilities.then_some(all),
+        cells: None,
     };
-    outputs::assignments(written, args.to.out.as_deref(), console)?;
+    outputs::table(&written, args.to.out.as_deref(), console)?;
     let occupancy = metrics::occupancy(&found.clusters, k)?;
     let rows = words::counted(found.clusters.len(), "row");
     console.say(&format!("assigned {rows} to {}", words::counted(k, "cluster")));

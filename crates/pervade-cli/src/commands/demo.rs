@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
-use pervade::data::{
-    Dataset, ImageShape, Labels, OutputAssignments, OutputFormat, ReadOptions, Table, read_bytes,
-};
+use pervade::data::{Dataset, ImageShape, Labels, OutputFormat, OutputTable, ReadOptions, Table, read_bytes};
 use pervade::metrics::Contingency;
+use pervade::model::Cells;
 use pervade::{Error, Fit, Result, on_device};
 use pervade_plots::principal_plane;
 use serde_json::json;
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
     let clusters = &fit.clusters;
-    OutputAssignments { clusters, probability: None, agreement: None, probabilities: None }
+    OutputTable { clusters: Some(clusters), ..OutputTable::default() }
         .write(&args.out.join("assignments.csv"))?;
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
@@ -96,7 +95,7 @@ fn settings(seed: u64) -> Settings {
     let recipe = Settings::recipe(Recipe::Robust, Clusters::Fixed(10));
     recipe.with(|s| {
         s.seed = seed;
-        s.hidden = vec![100, 100, 400];
+        s.hidden = Some(vec![100, 100, 400]);
         s.restarts = 3;
     })
 }
@@ -122,7 +121,10 @@ fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, pa
         }
         // The new rows of a small cluster stay in their columns.
         real.resize(SHOWN * d, 0.0);
-        lines.push((Some(cluster), vec![real, fit.model.generate(device, Some(cluster), SHOWN, seed)?.rows]));
+        lines.push((
+            Some(cluster),
+            vec![real, fit.model.generate(device, Some(cluster), SHOWN, seed, Cells::Auto)?.rows],
+        ));
     }
     let (low, high) = data.range();
     let tone = Tone::of_rows([low as f32, high as f32].into_iter()).as_ink();

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pervade::compute::{AnyDevice, Device};
-use pervade::data::{Dataset, OutputAssignments, OutputFormat, Table};
+use pervade::data::{Dataset, OutputFormat, OutputTable, Table};
 use pervade::train::checkpoint::Checkpoints;
 use pervade::{Error, Fit, Result, on_device};
 
-use crate::args::{Common, ReadArgs};
+use crate::args::{ColumnArgs, Common, ReadArgs};
 use crate::console::Console;
 use crate::files::{Files, Kind};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
-use crate::settings::{self, SettingFlags};
+use crate::settings::{self, Config, SettingFlags};
 use crate::{Outcome, interrupt, outputs};
 
 /// Fit a model to rows: pretrain, start the mixture, train jointly
@@ -30,6 +30,8 @@ pub(crate) struct FitArgs {
     data: PathBuf,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Model file to write [default: DATA's name with .pervade, in the current folder]
     #[arg(long, short, value_name = "MODEL")]
     out: Option<PathBuf>,
@@ -51,7 +53,7 @@ pub(crate) struct FitArgs {
     /// Write the cluster of every row to this file (.csv, .npy, .parquet), and the share of restarts that agree on it
     #[arg(long, value_name = "FILE")]
     assignments: Option<PathBuf>,
-    /// Settings from a file; flags override it
+    /// Settings from a file, and types of columns in its table `[columns]`; flags override it
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -61,15 +63,19 @@ pub(crate) struct FitArgs {
 /// Runs it.
 pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: &Console) -> Result<Outcome> {
     let started = Instant::now();
-    let settings = args.settings.resolve(args.config.as_deref())?;
+    let config = Config::read(args.config.as_deref())?;
+    let settings = args.settings.resolve(&config)?;
+    let mut options = args.read.options()?;
+    options.types = [config.columns, args.columns.parsed()?].concat();
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
     let checkpoints = args.checkpoints(&out)?;
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
     let _claim = args.files(&out, checkpoints.as_ref(), common)?.claim(console)?;
     let device = common.open_device(console)?;
-    let table = args.read.read(&args.data, console)?;
+    let table = args.read.read_with(&args.data, options, console)?;
     let read = started.elapsed();
     console.say(&data_summary(&table.data, &args.data, &out, args.out.is_none()));
+    table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
     let checked = settings.check(&table.data)?;
     checkpoints.iter().for_each(|checkpoints| announce_checkpoint(checkpoints, console));
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
@@ -87,7 +93,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {
-        assignments(&fit).write(path)?;
+        assignments(&fit, &table).write(path)?;
     }
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
@@ -243,14 +249,11 @@ fn write_record(
 }
 
 /// The clusters of the rows and, of a consensus, the share of restarts that agree on each.
-fn assignments(fit: &Fit) -> OutputAssignments<'_> {
+fn assignments<'a>(fit: &'a Fit, table: &'a Table) -> OutputTable<'a> {
     let vote = fit.vote.as_ref().filter(|_| fit.is_consensus());
-    OutputAssignments {
-        clusters: &fit.clusters,
-        probability: None,
-        agreement: vote.map(|vote| vote.agreement.as_slice()),
-        probabilities: None,
-    }
+    let agreement = vote.map(|vote| ("agreement", vote.agreement.as_slice()));
+    let (kept, clusters) = (table.kept.as_ref(), Some(fit.clusters.as_slice()));
+    OutputTable { kept, clusters, singles: agreement.into_iter().collect(), ..OutputTable::default() }
 }
 
 /// A fit without files, for `demo` and `doctor`.

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pervade::compute::Device;
-use pervade::data::{OutputAssignments, OutputFormat, OutputRows};
+use pervade::data::{OutputCells, OutputFormat, OutputRows, OutputTable};
 use pervade::memory::{self, Need};
-use pervade::model::Vade;
+use pervade::model::{Cells, Vade};
 use pervade::{Error, Result, on_device};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Files, Kind};
-use crate::json::Object;
+use crate::json::{Object, cells_as_json};
 use crate::picture::{self, Tone};
 use crate::{Outcome, outputs, words};
 
@@ -35,9 +35,25 @@ pub(crate) struct GenerateArgs {
     /// Seed of the random numbers: the same seed gives the same rows
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Means of p(x|z), and the most likely levels [default: samples of it; means for pictures and values in [0, 1]]
+    #[arg(long, conflicts_with = "draw")]
+    mean: bool,
+    /// Samples of p(x|z), also for pictures and values in [0, 1]
+    #[arg(long)]
+    draw: bool,
     /// A .csv, .npy, .parquet or, if the data are images, .png file [default: CSV on stdout]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+impl GenerateArgs {
+    fn cells(&self) -> Cells {
+        match (self.mean, self.draw) {
+            (true, _) => Cells::Mean,
+            (_, true) => Cells::Draw,
+            _ => Cells::Auto,
+        }
+    }
 }
 
 /// Maximum number of generated values: 4 GiB of memory.
@@ -54,6 +70,9 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     let _claim = files.maybe_output("--out", args.out.as_deref(), kind).claim(console)?;
     let device = common.open_device(console)?;
     let model = super::load(&args.model, console)?;
+    if let Kind::Table(format) = kind {
+        OutputTable::check_format(model.schema(), format)?;
+    }
     let lines = if picture.is_some() && args.cluster.is_none() { model.n_clusters() } else { 1 };
     let values = args.count.checked_mul(model.n_columns()).and_then(|n| n.checked_mul(lines));
     if args.count == 0 || values.is_none_or(|n| n > MAX_VALUES) {
@@ -74,7 +93,14 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
         Object::new([("rows", json!(rows)), ("columns", json!(columns)), ("seed", json!(args.seed))]);
     let object = match &args.out {
         Some(out) => object.value("out", json!(out.display().to_string())),
-        None => object.whole("clusters", &clusters).rows("generated", &generated, columns),
+        None => {
+            let object = object.whole("clusters", &clusters);
+            let cells = || generated.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+            match model.schema() {
+                Some(schema) => object.value("generated", cells_as_json(schema, &cells())),
+                None => object.rows("generated", &generated, columns),
+            }
+        }
     };
     console.result(&object, "")?;
     Ok(Outcome::Done)
@@ -104,22 +130,17 @@ fn write<D: Device>(
     device: &D,
     console: &Console,
 ) -> Result<GeneratedRows> {
-    let made = model.generate(device, args.cluster, args.count, args.seed)?;
+    let made = model.generate(device, args.cluster, args.count, args.seed, args.cells())?;
     let named = || (0..model.n_columns()).map(|j| format!("column_{j}")).collect();
     let names: Vec<String> = model.column_names().map_or_else(named, <[String]>::to_vec);
     let rows = OutputRows { values: &made.rows, n_columns: model.n_columns(), names: Some(&names) };
-    match &args.out {
-        Some(out) if OutputFormat::of(out)? == OutputFormat::Npy => rows.write(out)?,
-        out => {
-            let both = OutputAssignments {
-                clusters: &made.clusters,
-                probability: None,
-                agreement: None,
-                probabilities: Some(rows),
-            };
-            outputs::assignments(both, out.as_deref(), console)?;
-        }
-    }
+    let cells: Vec<f64> = made.rows.iter().map(|&x| f64::from(x)).collect();
+    let typed = model.schema().map(|schema| OutputCells { schema, cells: &cells, pooled: &[] });
+    let is_npy = args.out.as_deref().map(OutputFormat::of).transpose()? == Some(OutputFormat::Npy);
+    let clusters = (!is_npy).then_some(made.clusters.as_slice());
+    let (rows, cells) = (typed.is_none().then_some(rows), typed);
+    let written = OutputTable { clusters, rows, cells, ..OutputTable::default() };
+    outputs::table(&written, args.out.as_deref(), console)?;
     Ok((made.clusters, made.rows))
 }
 
@@ -133,7 +154,7 @@ fn draw<D: Device>(args: &GenerateArgs, model: &Vade, device: &D, out: &Path) ->
     let mut drawn = Vec::new();
     let mut lines = Vec::new();
     for cluster in clusters {
-        let made = model.generate(device, Some(cluster), args.count, args.seed)?;
+        let made = model.generate(device, Some(cluster), args.count, args.seed, args.cells())?;
         drawn.extend(made.clusters);
         lines.push((Some(cluster), vec![made.rows]));
     }

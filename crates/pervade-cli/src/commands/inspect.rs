@@ -31,6 +31,18 @@ pub(crate) fn run(args: &InspectArgs, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The type of every column, and how much of it the model explains.
+fn columns_table(about: &Metadata) -> String {
+    let Some(schema) = &about.schema else { return String::new() };
+    let width = schema.columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(0).max(6);
+    let mut text = format!("\n  {:<width$}  {:<8}  explained\n", "column", "type");
+    for (column, explained) in schema.columns.iter().zip(&about.explained) {
+        let share = words::percent(explained.share.max(0.0));
+        text.push_str(&format!("  {:<width$}  {:<8}  {share:>9}\n", column.name, column.kind.to_string()));
+    }
+    text
+}
+
 /// The page of text.
 fn page(about: &Metadata) -> String {
     let image =
@@ -48,6 +60,7 @@ fn page(about: &Metadata) -> String {
     text.push_str("\n  cluster    rows    share\n");
     text.push_str(&occupancy_bars(&about.occupancy));
     text.push_str(&levels_table(&about.record.levels));
+    text.push_str(&columns_table(about));
     text.push_str(&format!("\n{}", history(&about.record)));
     if let Some(scores) = about.record.kept_state() {
         text.push_str(&format!("{}\n", quality(scores)));

@@ -9,16 +9,18 @@ pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod fit;
 pub(crate) mod generate;
+pub(crate) mod impute;
 pub(crate) mod inspect;
 pub(crate) mod reproduce;
 pub(crate) mod rows;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
 use pervade::Result;
 use pervade::compute::AnyDevice;
-use pervade::data::Table;
+use pervade::data::{ReadOptions, Table};
 use pervade::model::{Matched, Vade};
 
 use crate::Outcome;
@@ -34,6 +36,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Assign(typed) => assign::run(typed, common, console),
         Command::Embed(typed) => rows::embed(typed, common, console),
         Command::Generate(typed) => generate::run(typed, common, console),
+        Command::Impute(typed) => impute::run(typed, common, console),
         Command::Reconstruct(typed) => rows::reconstruct(typed, common, console),
         Command::Score(typed) => rows::score(typed, common, console),
         Command::Evaluate(typed) => evaluate::run(typed, common, console),
@@ -46,11 +49,30 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
     }
 }
 
+/// Reads new rows with the types of the fit: the rows themselves would suggest others.
+fn for_model(model: &Vade, options: &mut ReadOptions) {
+    options.schema = model.schema().cloned().map(Arc::new);
+    if options.schema.is_none() {
+        options.plain = Some(model.column_names().unwrap_or_default().to_vec());
+        options.keep.extend(model.metadata().other_columns.iter().cloned());
+    }
+}
+
 /// Opens the device, the model and the data, those that fail fastest first.
 fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
     let device = common.open_device(console)?;
     let model = load(&both.model, console)?;
-    let mut table = both.read.read(&both.data, console)?;
+    let table = read_rows(both, &model, false, console)?;
+    Ok((device, model, table))
+}
+
+/// Reads rows for a model; with `original`, every cell is also kept as it is written.
+fn read_rows(both: &ModelAndData, model: &Vade, original: bool, console: &Console) -> Result<Table> {
+    let options = both.read.options()?.with(|o| {
+        for_model(model, o);
+        o.original = original;
+    });
+    let mut table = both.read.read_with(&both.data, options, console)?;
     // The model would match them itself; doing it here prints a note, and rejects other columns before any work.
     let reordered = match model.matched(&table.data)? {
         Matched::AsGiven(_) => None,
@@ -60,7 +82,7 @@ fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyD
         console.say("note: columns were matched by name");
         table.data = data;
     }
-    Ok((device, model, table))
+    Ok(table)
 }
 
 /// Opens a model and prints remarks about its file.

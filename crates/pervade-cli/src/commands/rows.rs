@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pervade::data::{OutputFormat, OutputRows};
+use pervade::data::{OutputCells, OutputFormat, OutputRows, OutputTable, Table};
 use pervade::{Result, on_device};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
 use crate::files::{Claim, Kind};
-use crate::json::Object;
+use crate::json::{Object, cells_as_json};
 use crate::{Outcome, outputs, words};
 
 /// Map every row to its latent mean, a short vector suited to distances and plots
@@ -69,16 +69,25 @@ pub(crate) fn embed(args: &EmbedArgs, common: &Common, console: &Console) -> Res
     let values = on_device!(&device, device => model.embed(device, &table.data)?);
     let names: Vec<String> = (0..model.n_latents()).map(|j| format!("latent_{j}")).collect();
     let rows = OutputRows { values: &values, n_columns: names.len(), names: Some(&names) };
-    deliver("latents", rows, args.to.out.as_deref(), console)
+    deliver("latents", rows, &table, args.to.out.as_deref(), console)
 }
 
 /// Runs `reconstruct`.
 pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
+    let out = args.to.out.as_deref();
+    OutputTable::check_format(model.schema(), out.map_or(Ok(OutputFormat::Csv), OutputFormat::of)?)?;
     let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
     let rows = OutputRows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
-    deliver("reconstructions", rows, args.to.out.as_deref(), console)
+    let Some(schema) = model.schema() else {
+        return deliver("reconstructions", rows, &table, out, console);
+    };
+    let cells: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
+    let written = OutputCells { schema, cells: &cells, pooled: &[] };
+    let kept = table.kept.as_ref();
+    outputs::table(&OutputTable { kept, cells: Some(written), ..OutputTable::default() }, out, console)?;
+    report("reconstructions", rows, cells_as_json(schema, &cells), out, console)
 }
 
 /// Runs `score`.
@@ -93,12 +102,30 @@ pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Res
     console.say(&format!("mean elbo {mean:.4} nats per row"));
     let names = ["elbo".to_string()];
     let rows = OutputRows { values: &values, n_columns: 1, names: Some(&names) };
-    deliver("scores", rows, args.to.out.as_deref(), console)
+    deliver("scores", rows, &table, args.to.out.as_deref(), console)
 }
 
-/// Writes the rows and reports what was written.
-fn deliver(what: &str, rows: OutputRows<'_>, out: Option<&Path>, console: &Console) -> Result<Outcome> {
-    outputs::rows(rows, out, console)?;
+/// Writes the rows, after the columns that go along, and reports what was written.
+fn deliver(
+    what: &str,
+    rows: OutputRows<'_>,
+    table: &Table,
+    out: Option<&Path>,
+    console: &Console,
+) -> Result<Outcome> {
+    let kept = table.kept.as_ref();
+    outputs::table(&OutputTable { kept, rows: Some(rows), ..OutputTable::default() }, out, console)?;
+    report(what, rows, Value::Null, out, console)
+}
+
+/// Reports what was written; on stdout the rows themselves, or `cells` in their own types.
+fn report(
+    what: &str,
+    rows: OutputRows<'_>,
+    cells: Value,
+    out: Option<&Path>,
+    console: &Console,
+) -> Result<Outcome> {
     let n = rows.values.len() / rows.n_columns.max(1);
     console.say(&format!(
         "{what} of {}, {}",
@@ -111,6 +138,7 @@ fn deliver(what: &str, rows: OutputRows<'_>, out: Option<&Path>, console: &Conso
     let mut object = Object::new([("rows", json!(n)), ("columns", json!(rows.n_columns))]);
     object = match out {
         Some(out) => object.value("out", json!(out.display().to_string())),
+        None if !cells.is_null() => object.value(what, cells),
         None if rows.n_columns == 1 => object.numbers(what, rows.values),
         None => object.rows(what, rows.values, rows.n_columns),
     };

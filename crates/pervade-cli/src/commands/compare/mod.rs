@@ -18,7 +18,7 @@ use pervade_rivals::Networks;
 use pervade_rivals::RivalDevice;
 
 use self::table::{Comparison, Format, MethodReport, RunReport};
-use crate::args::{Common, ReadArgs};
+use crate::args::{ColumnArgs, Common, ReadArgs};
 use crate::console::Console;
 use crate::files::{Files, Kind};
 use crate::methods::{self, VADE};
@@ -34,6 +34,8 @@ pub(crate) struct CompareArgs {
     data: PathBuf,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Methods, separated by commas, or `all`
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "all")]
     methods: Vec<String>,
@@ -98,7 +100,10 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         .maybe_output("--out", args.out.as_deref(), kind)
         .claim(console)?;
     let device = common.open_device(console)?;
-    let table = args.read.read(&args.data, console)?;
+    let mut options = args.read.options()?;
+    options.types = args.columns.parsed()?;
+    let table = args.read.read_with(&args.data, options, console)?;
+    table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
     if k < 2 || k > table.data.n_rows() {
         let must = format!("must be between 2 and {}, the number of rows", table.data.n_rows());
         return Err(Error::setting("clusters", k, must));
@@ -203,6 +208,8 @@ fn compare<D: RivalDevice>(
     let rows = pervade_rivals::prepared_rows(&table.data)?;
     let checked = args.settings(Recipe::Robust, k).check(&table.data)?;
     let graph = PreparedGraph::new(device, &table.data, checked.preparation(), 0)?;
+    // More than the table's own if it has categories.
+    let n_columns = rows.len() / table.data.n_rows();
     let reference = Reference { labels: table.labels.as_ref(), rows, graph, n_columns };
     let mut reports = Vec::new();
     for name in names {

@@ -151,8 +151,8 @@ fn one_thread_or_many(device: &Cpu, threads: usize) -> Result<Check> {
 
 fn tiny() -> Settings {
     Settings::recipe(Recipe::Robust, Clusters::Fixed(3)).with(|s| {
-        s.hidden = vec![32, 48];
-        s.latents = 4;
+        s.hidden = Some(vec![32, 48]);
+        s.latents = Some(4);
         s.components = Some(12);
         s.pretrain_batch = 32;
         s.pretrain_epochs = Some(5);

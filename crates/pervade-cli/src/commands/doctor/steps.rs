@@ -96,7 +96,7 @@ pub(super) fn against_cpu<D: RivalDevice>(device: &D) -> Result<Vec<Check>> {
     };
     let conv = recipe(Recipe::Robust).with(|s| {
         s.network = NetworkKind::Conv;
-        s.hidden = vec![8, 16, 64];
+        s.hidden = Some(vec![8, 16, 64]);
     });
     let mut checks = Vec::new();
     for (settings, name) in
