@@ -6,9 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Sparse: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], int]
+
+@type_check_only
+class _Column(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def values(self) -> NDArray[np.float64]: ...
+    @property
+    def levels(self) -> list[str]: ...
+    @property
+    def decimals(self) -> int: ...
+
 _Table: TypeAlias = (
-    NDArray[np.uint8] | NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64] | _Sparse
+    NDArray[np.uint8] | NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64] | _Sparse | Sequence[_Column]
 )
+
+@type_check_only
+class _ColumnOptions(Protocol):
+    @property
+    def names(self) -> list[str] | None: ...
+    @property
+    def types(self) -> list[tuple[str, str]]: ...
+    @property
+    def keep(self) -> list[str]: ...
+    @property
+    def missing(self) -> list[str]: ...
 
 @type_check_only
 class _ComputeOptions(Protocol):
@@ -31,11 +56,11 @@ def fit(
     table: _Table,
     settings: str,
     options: _ComputeOptions,
+    columns: _ColumnOptions,
     *,
-    column_names: Sequence[str] | None = None,
     image: tuple[int, int, int] | None = None,
     on_event: Callable[[str], None] | None = None,
-) -> tuple[Model, NDArray[np.int32], NDArray[np.float32] | None, float, list[str], str | None]: ...
+) -> tuple[Model, NDArray[np.int32], NDArray[np.float32] | None, float, list[str], str | None, str | None]: ...
 @final
 class Model:
     def __new__(cls, bytes: bytes) -> Model: ...
@@ -60,7 +85,11 @@ class Model:
     def score(
         self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
     ) -> NDArray[np.float64]: ...
+    def impute(
+        self, table: _Table, options: _ComputeOptions, *, draw: bool, seed: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]: ...
+    def text(self, column: int, cells: NDArray[np.float64]) -> list[str]: ...
     def decode(self, latents: NDArray[np.float32], options: _ComputeOptions) -> NDArray[np.float32]: ...
     def generate(
-        self, cluster: int | None, count: int, seed: int, options: _ComputeOptions
+        self, cluster: int | None, count: int, seed: int, options: _ComputeOptions, *, mean: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]: ...

@@ -1,4 +1,4 @@
-"""Conversion of array-likes to arrays that the library reads in place."""
+"""Conversion of array-likes to arrays that the library reads in place, and of data frames to columns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from pervade._frames import ArrowFrame, Column, PandasFrame, as_frame
+
 if TYPE_CHECKING:
     from pervade._core import _Table
 
@@ -16,6 +18,9 @@ KEPT = (np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32), np.dtype
 
 # NumPy's requirements for memory that is read in place: C order and aligned.
 IN_PLACE: Final = ("C", "A")
+
+# Data frames of numbers with more columns are read as arrays.
+MAX_COLUMNS = 200
 
 # Options of scikit-learn's validation.
 ACCEPTED: Final[dict[str, Any]] = {
@@ -28,32 +33,92 @@ ACCEPTED: Final[dict[str, Any]] = {
 
 def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
     """The rows of `X`, checked as scikit-learn does; the library checks that numbers are finite."""
+    frame = as_frame(X)
+    if not reset:
+        return new_rows(estimator, X, frame)
+    if frame is not None and by_columns(estimator, frame):
+        validate_data(estimator, frame.checked, reset=True, skip_check_array=True)
+        if frame.n_rows < 2:
+            raise ValueError(f"Found array with {frame.n_rows} sample(s) while a minimum of 2 is required by VaDE.")
+        kept = kept_columns(estimator)
+        names = frame.names or [""] * frame.n_columns
+        return [
+            # What a column that is kept holds is never looked at.
+            Column(name, "numbers", np.zeros(frame.n_rows)) if name in kept else frame.column(j, name)
+            for j, name in enumerate(names)
+        ]
     checked = validate_data(
-        estimator, from_arrow(X), reset=reset, ensure_min_samples=2 if reset else 1, **ACCEPTED
+        estimator, X if frame is None else frame.checked, reset=True, ensure_min_samples=2, **ACCEPTED
     )
+    if has_column_options(estimator):
+        return array_columns(checked, [""] * checked.shape[1])
     return in_place(checked)
 
 
-def named_apart(X: Any) -> _Table:
-    """The rows of `X` for a model that matches columns itself, by names that are not part of `X`."""
-    return in_place(check_array(from_arrow(X), **ACCEPTED))
+def new_rows(estimator: Any, X: Any, frame: PandasFrame | ArrowFrame | None) -> _Table:
+    """Rows for a fitted estimator."""
+    schema, clustered = estimator._schema, estimator._clustered
+    if frame is not None and frame.names and estimator._is_typed and schema["is_named"]:
+        # The library matches the names, in any order, and tells which are missing or unknown.
+        aside = {*schema["kept"], *schema["left_out"]}
+        order = {column["name"]: j for j, column in enumerate(schema["columns"])}
+        given = [(j, name) for j, name in enumerate(frame.names) if name not in aside or name in order]
+        given.sort(key=lambda column: order.get(column[1], len(order)))
+        return [frame.column(j, name) for j, name in given]
+    if frame is not None and (schema is not None or len(clustered) < estimator.n_features_in_):
+        validate_data(estimator, frame.checked, reset=False, skip_check_array=True)
+        if schema is None:
+            return in_place(check_array(frame.taken(clustered), **ACCEPTED))
+        return [frame.column(j, c["name"]) for j, c in zip(clustered, schema["columns"], strict=True)]
+    checked = validate_data(estimator, X if frame is None else frame.checked, reset=False, **ACCEPTED)
+    if len(clustered) < estimator.n_features_in_:
+        checked = checked[:, clustered]
+    if estimator._is_typed:
+        return array_columns(checked, [column["name"] for column in schema["columns"]])
+    return in_place(checked)
+
+
+def named_apart(estimator: Any, X: Any, names: list[str]) -> _Table:
+    """The rows of `X` for a fitted estimator that matches columns itself, by names that are not part of `X`."""
+    checked = check_array(X, **ACCEPTED)
+    return array_columns(checked, names) if estimator._is_typed else in_place(checked)
+
+
+def by_columns(estimator: Any, frame: PandasFrame | ArrowFrame) -> bool:
+    """Whether the library is to find the types of a frame's columns."""
+    if has_column_options(estimator) or not frame.is_numbers:
+        return True
+    # For these, all columns are alike.
+    is_shared = estimator.prepare is not None or estimator.noise_variance is not None or estimator.recipe == "paper"
+    is_shared = is_shared or estimator.likelihood not in (None, "auto") or estimator.image_shape is not None
+    return not is_shared and frame.n_columns <= MAX_COLUMNS
+
+
+def has_column_options(estimator: Any) -> bool:
+    """Whether the user said something about columns."""
+    return bool(estimator.column_types or estimator.keep_columns or estimator.missing)
+
+
+def kept_columns(estimator: Any) -> set[str]:
+    """The columns that the user wants to be left out."""
+    types = estimator.column_types or {}
+    return {*(estimator.keep_columns or ()), *(name for name, kind in types.items() if kind == "keep")}
+
+
+def array_columns(checked: Any, names: list[str]) -> list[Column]:
+    """The columns of an array."""
+    if sparse.issparse(checked):
+        raise ValueError("`X` is sparse, but columns of sparse rows have no types: give it as an array")
+    if len(names) != checked.shape[1]:
+        raise ValueError(f"`X` has {checked.shape[1]} columns, but there are {len(names)} names")
+    cells = checked.astype(np.float64)
+    return [Column(name, "numbers", np.ascontiguousarray(cells[:, j])) for j, name in enumerate(names)]
 
 
 def in_place(checked: Any) -> _Table:
     """Checked rows in the form that the library reads."""
     rows: _Table = sparse_rows(checked) if sparse.issparse(checked) else dense_rows(checked)
     return rows
-
-
-def from_arrow(X: Any) -> Any:
-    """A pyarrow table of an object that offers Arrow's stream but nothing that NumPy understands."""
-    if not hasattr(X, "__arrow_c_stream__") or hasattr(X, "__array__"):
-        return X
-    try:
-        import pyarrow
-    except ImportError as missing:
-        raise ValueError(f"`X` is a {type(X).__name__}, which needs pyarrow to be read") from missing
-    return pyarrow.table(X)
 
 
 def dense_rows(X: Any) -> Any:

@@ -28,6 +28,8 @@ class Bars:
             self._epoch, self._steps = event["done"], event["steps"]
             total = event["epochs"] * event["steps"] or None
             self._bar = self._tqdm(desc=title(event), total=total, unit="step", initial=self._epoch * self._steps)
+        elif kind == "described":
+            self._tqdm.write(event["description"], file=sys.stderr)
         elif kind == "steps":
             self._move(self._epoch * self._steps + event["done"])
         elif kind in ("pretrained", "trained"):
@@ -63,6 +65,8 @@ class Lines:
         if kind == "stage-started":
             self._stage, self._epochs = title(event), event["epochs"]
             self._write(self._stage)
+        elif kind == "described":
+            self._write(event["description"])
         elif kind in ("pretrained", "trained") and (
             time.monotonic() - self._last >= BETWEEN_LINES or event["epoch"] == self._epochs
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from pervade import _core
 PARAMETERS = dict(_core.parameters())
 SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
 # Parameters that are not settings: how to compute, and what the rows are.
-AROUND = frozenset({"device", "precision", "n_jobs", "verbose", "callback", "image_shape"})
+AROUND = frozenset(
+    {"device", "precision", "n_jobs", "verbose", "callback", "image_shape", "column_types", "keep_columns", "missing"}
+)
 # The largest seed that is drawn; any up to 2**64 - 1 can be given.
 MAX_SEED = 2**31 - 1
 
@@ -31,14 +34,38 @@ class ComputeOptions(NamedTuple):
     threads: int
 
 
+class ColumnOptions(NamedTuple):
+    """What the user said about columns: names that are not part of the rows, types, which to keep, words for gaps."""
+
+    names: list[str] | None
+    types: list[tuple[str, str]]
+    keep: list[str]
+    missing: list[str]
+
+
+def as_column_options(parameters: dict[str, Any]) -> ColumnOptions:
+    """The options for columns among the parameters."""
+    types, keep, missing = (parameters[name] for name in ("column_types", "keep_columns", "missing"))
+    if types is not None and not isinstance(types, Mapping):
+        raise ValueError(f'`column_types` is {types!r}, must be a dict such as {{"age": "count"}}')
+    for name, value in (("keep_columns", keep), ("missing", missing)):
+        if isinstance(value, str):
+            raise ValueError(f"`{name}` is {value!r}, must be a list such as [{value!r}]")
+    given = [(str(name), str(kind)) for name, kind in (types or {}).items()]
+    return ColumnOptions(None, given, [str(name) for name in keep or ()], [str(word) for word in missing or ()])
+
+
 def as_settings(parameters: dict[str, Any]) -> str:
     """The settings for the given parameters, as JSON; `None` means the value of the recipe."""
     for name, value in parameters.items():
         if isinstance(value, Real) and not isinstance(value, Integral) and not math.isfinite(value):
             raise ValueError(f"`{name}` is {value}, must be a finite number")
+    clusters = parameters["n_clusters"]
+    if clusters != "auto" and (isinstance(clusters, bool) or not isinstance(clusters, Integral) or clusters < 1):
+        raise ValueError(f"`n_clusters` is {clusters!r}, must be a whole number of at least 1, or 'auto'")
     given = {SETTINGS.get(name, name): value for name, value in parameters.items() if name not in AROUND}
     given["seed"] = as_seed(parameters["random_state"])
-    clusters, components = given["clusters"], given["components"]
+    components = given["components"]
     if isinstance(clusters, Integral) and isinstance(components, Integral) and components < clusters:
         warnings.warn(
             f"n_components is {components}, but each of the {clusters} clusters needs one: using {clusters}",

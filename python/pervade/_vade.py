@@ -21,13 +21,26 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from pervade import _core
+from pervade._columns import TypedColumns
+from pervade._criteria import Criteria
+from pervade._frames import as_frame
 from pervade._input import table
 from pervade._progress import shown
-from pervade._settings import ComputeOptions, as_image, as_parameters, as_seed, as_settings, as_threads
+from pervade._settings import (
+    ComputeOptions,
+    as_column_options,
+    as_image,
+    as_parameters,
+    as_seed,
+    as_settings,
+    as_threads,
+)
 from pervade._warnings import FitWarning
 
 
 class VaDE(
+    TypedColumns,
+    Criteria,
     # scikit-learn has no type information.
     ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
 ):
@@ -41,6 +54,9 @@ class VaDE(
     `n_init` and `random_state`, which follow scikit-learn. `None` means the value of the recipe or, if it
     has none, one decided from the data; the values of the recipe `robust` are in brackets.
 
+    Tables may have categories, truth values, dates and missing cells: each column of a data frame is given a type
+    (`column_types_`), which decides how it is scaled and how likely its cells are. Ids and free text are left out.
+
     Parameters
     ----------
     n_clusters : int or "auto", default=8
@@ -51,10 +67,12 @@ class VaDE(
     recipe : {"robust", "paper"}, default="robust"
         Values of the parameters that are `None`: "robust" is accurate and repeatable, "paper" is the
         published model and schedule, for reproduction.
-    likelihood : {"auto", "bernoulli", "gaussian", "gaussian-fixed"}, default=None
-        Family of p(x|z). ["auto": bernoulli if all prepared values lie in [0, 1], else gaussian-fixed]
+    likelihood : {"auto", "bernoulli", "gaussian", "gaussian-fixed", "counts", "multinomial"}, default=None
+        Family of p(x|z) of all columns: "counts" for tables of counts such as reads per gene, "multinomial" for weights
+        of terms such as tf-idf. ["auto": by the types of the columns, if they have types; else bernoulli if all prepared
+        values lie in [0, 1], else gaussian-fixed]
     prepare : {"none", "unit", "standardise", "row-norm"}, default=None
-        How values are scaled. ["unit" for bytes, which are divided by 255, and for integers up to 255;
+        How values of all columns are scaled. [By the types of the columns, if they have types; else "unit" for bytes, which are divided by 255, and for integers up to 255;
         "none" for columns that already share a moderate scale; else "standardise"]
     epochs : int, default=None
         Epochs of joint training. [40 to 80, fewer for more rows]
@@ -73,21 +91,31 @@ class VaDE(
         1 shows a progress bar for each stage (lines on stderr if tqdm is not installed).
     callback : callable, default=None
         Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
-        events are "stage-started", "steps" and "working" (several times a second), "pretrained" and "trained"
+        events are "described" (what the columns were taken for), "stage-started", "steps" and "working" (several times a second), "pretrained" and "trained"
         (an epoch ended), "scored" (a state, without labels), "start-began" and "start-chosen" (with several
         `starts`), "remark" and "stage-ended". An exception that it raises ends the fit.
     precision : {"fp32", "tf32"}, default="fp32"
         Rounding of the factors of matrix products on CUDA.
     latents : int, default=None
-        Columns of the latent space. [10]
+        Columns of the latent space. [10, or half the number of columns if that is less]
     network : {"dense", "conv"}, default=None
         What the networks are made of: fully connected layers, or convolutions for images. ["dense"]
     hidden : sequence of int, default=None
         Widths of the encoder's hidden layers; the decoder mirrors them. With `network="conv"` all but the last are
-        the channels of convolutions. [(500, 500, 2000); with "conv" (32, 64, 256)]
+        the channels of convolutions. [(500, 500, 2000) for large and wide tables, fewer for
+        others; with "conv" (32, 64, 256)]
     image_shape : tuple of int, default=None
         Height and width, or height, width and channels (1 or 3, last), of rows that are images; `network="conv"`
         needs it.
+    column_types : dict of str to str, default=None
+        Types of columns by name, for those that should not have the one that is found: "number", "positive" (amounts, on
+        a logarithmic scale), "count", "yes/no", "category", "ordered" (in an order such as
+        "ordered: low < middle < high"), "date" or "keep". Columns without names are "column_1" and so on.
+    keep_columns : list of str, default=None
+        Columns that are left out, like "keep" in `column_types`.
+    missing : list of str, default=None
+        Words and numbers that stand for missing cells, such as "-999", beside NaN, None, empty text, "NA", "?" and the
+        like.
     gamma : {"exact", "sampled"}, default=None
         Treatment of q(c|x): the closed form, or the paper's sample. ["exact"]
     samples : int, default=None
@@ -152,7 +180,7 @@ class VaDE(
     component_labels_ : ndarray of shape (n_components,)
         Cluster of each Gaussian.
     lower_bound_ : float
-        The mean of `score_samples` over the fitted rows: the ELBO of the model, in nats per row. Not set for a
+        The mean of `score_samples` over the fitted rows by the model that was kept, in nats per row. Not set for a
         loaded model. `history_["joint"]` has the ELBO of every epoch, estimated from samples of z.
     n_iter_ : int
         Epochs of joint training.
@@ -169,13 +197,28 @@ class VaDE(
         With `n_clusters="auto"`, every number of clusters that was compared: `clusters`, `stability` (mean
         agreement, ARI, of the clusters from `mixture_starts` mixtures), `modularity`, `stable` (the stability is a
         local maximum) and `picked`. None if the number was given, or with `mixture_starts=1`.
+    column_types_ : dict of str to str
+        The type of each column that is clustered, or "keep" if it is left out; empty if all columns are numbers alike.
+    explained_ : dict of str to float
+        How much of each column the latents explain: one if they determine it, zero if they say nothing about it. Empty
+        if `column_types_` is.
+    description_ : str or None
+        What the columns were taken for, in a paragraph. Not set for a loaded model.
+    preparation_ : str
+        How the rows were scaled: one of the values of `prepare`, "counts", or "typed" if columns have types.
+    likelihood_ : str
+        The family of p(x|z): one of the values of `likelihood`, or "typed" if columns have types.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if the data had them.
+        Names of the columns, if the data had them. Those that are clustered, for a loaded model.
 
     Notes
     -----
+    Columns of data frames with categories, dates, ids or the like are matched by name, in any order. For frames of
+    numbers alone the order must be that of the fit, as scikit-learn demands of every estimator. Frames of numbers with
+    more than 200 columns are read as arrays.
+
     `fit` reads uint8, float16, float32 and float64 arrays in C order in place, whatever their size; sparse
     rows stay sparse; other types and orders are copied once. The GIL is released during the fit:
     another thread must not change the array meanwhile. Ctrl-C ends a fit within a second and leaves the
@@ -215,6 +258,9 @@ class VaDE(
         network: str | None = None,
         hidden: tuple[int, ...] | None = None,
         image_shape: tuple[int, ...] | None = None,
+        column_types: dict[str, str] | None = None,
+        keep_columns: list[str] | None = None,
+        missing: list[str] | None = None,
         gamma: str | None = None,
         samples: int | None = None,
         noise_variance: float | None = None,
@@ -257,6 +303,9 @@ class VaDE(
         self.network = network
         self.hidden = hidden
         self.image_shape = image_shape
+        self.column_types = column_types
+        self.keep_columns = keep_columns
+        self.missing = missing
         self.gamma = gamma
         self.samples = samples
         self.noise_variance = noise_variance
@@ -306,7 +355,10 @@ class VaDE(
     def _fit(self, X: Any, column_names: list[str] | None = None) -> Self:
         """Like `fit`, for columns whose names are not part of `X`."""
         self._forget()
-        rows = table(self, X, reset=True)
+        parameters = self.get_params(deep=False)
+        settings, columns = as_settings(parameters), as_column_options(parameters)
+        frame = as_frame(X)
+        rows = table(self, X if frame is None else frame, reset=True)
         if column_names is not None:
             self.feature_names_in_ = np.asarray(column_names, dtype=object)
         names = getattr(self, "feature_names_in_", None)
@@ -318,11 +370,11 @@ class VaDE(
                 listener(json.loads(event))
 
         try:
-            model, labels, agreement, lower_bound, remarks, note = _core.fit(
+            model, labels, agreement, lower_bound, remarks, description, note = _core.fit(
                 rows,
-                as_settings(self.get_params(deep=False)),
+                settings,
                 self._compute_options(),
-                column_names=None if names is None else [str(name) for name in names],
+                columns._replace(names=None if names is None else [str(name) for name in names]),
                 image=as_image(self.image_shape, self.n_features_in_),
                 on_event=on_event if listeners else None,
             )
@@ -332,6 +384,8 @@ class VaDE(
         if note is not None:
             warnings.warn(note, stacklevel=3)
         self._take(model)
+        self._frame_kind = "pandas" if frame is None else frame.kind
+        self.description_ = description
         self.labels_ = labels
         self.agreement_ = agreement
         self.lower_bound_ = lower_bound
@@ -384,7 +438,7 @@ class VaDE(
         """
         return self._use().embed(table(self, X, reset=False), self._compute_options())
 
-    def inverse_transform(self, X: Any) -> NDArray[np.float32]:
+    def inverse_transform(self, X: Any) -> Any:
         """Decode latents: the means of p(x|z), in the units of the data.
 
         Parameters
@@ -394,22 +448,23 @@ class VaDE(
 
         Returns
         -------
-        rows : ndarray of shape (n_samples, n_features)
-            Rows in the units of the data.
+        rows : ndarray or data frame of shape (n_samples, n_features)
+            Rows in the units of the data, as in `sample`.
         """
         model = self._use()
         latents = check_array(X, dtype=np.float32, order="C")
         if latents.shape[1] != model.n_latents:
             raise ValueError(f"`X` has {latents.shape[1]} columns, the latent space has {model.n_latents}")
-        return model.decode(latents, self._compute_options())
+        return self._in_own_types(model.decode(latents, self._compute_options()))
 
     def sample(
-        self, n_samples: int = 1, cluster: int | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        self, n_samples: int = 1, cluster: int | None = None, *, mean: bool = False
+    ) -> tuple[Any, NDArray[np.int32]]:
         """Generate new rows.
 
-        Draws a Gaussian of the cluster by its weight and a latent from it; the row is the mean of p(x|z).
-        With an int as `random_state` each call gives the same rows.
+        Draws a Gaussian of the cluster by its weight, a latent from it, and the row from p(x|z); of images, of values in
+        [0, 1] and of weights of terms the row is the mean of p(x|z). With an int as `random_state` each call gives the
+        same rows.
 
         Parameters
         ----------
@@ -417,11 +472,14 @@ class VaDE(
             Number of rows.
         cluster : int, default=None
             The cluster; `None` draws clusters in the proportions of the prior.
+        mean : bool, default=False
+            Whether each row is the mean of p(x|z), and levels are the most likely ones, instead of a sample.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            The rows, in the units of the data.
+        X : ndarray or data frame of shape (n_samples, n_features)
+            The rows, in the units of the data. A data frame of the columns that are clustered if they are not all
+            numbers: levels by name, whole numbers as integers, dates as dates.
         labels : ndarray of shape (n_samples,)
             The cluster of each row.
         """
@@ -430,77 +488,10 @@ class VaDE(
             raise ValueError(f"`n_samples` is {n_samples}, must be at least 1")
         if cluster is not None and not 0 <= cluster < self.n_clusters_:
             raise ValueError(f"`cluster` is {cluster}, must be below {self.n_clusters_}, the number of clusters")
-        return model.generate(cluster, n_samples, as_seed(self.random_state), self._compute_options())
-
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The ELBO of each row: a lower bound on its log density, with one approximation.
-
-        In nats, of the prepared row. q(c|x) is at its optimum and the expectation of log p(x|z) is taken at
-        the mean of q(z|x), so that a row's score depends only on the row; a sample of z, as in training,
-        gives a slightly lower value on average. Low for rows unlike the fitted ones.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,)
-            Higher for rows more like the data.
-        """
-        return self._use().score(table(self, X, reset=False), self._compute_options())
-
-    def score(self, X: Any, y: object = None) -> float:
-        """The mean of `score_samples`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : Ignored
-            Not used.
-
-        Returns
-        -------
-        score : float
-            Nats per row, higher is better.
-        """
-        return float(np.mean(self.score_samples(X)))
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion, from the ELBO in place of the log likelihood.
-
-        It counts only the parameters of the prior. The size of the networks does not depend on the number
-        of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        bic : float
-            Lower is better.
-        """
-        scores = self.score_samples(X)
-        return float(-2.0 * scores.sum() + self._n_prior_parameters() * np.log(len(scores)))
-
-    def aic(self, X: Any) -> float:
-        """Akaike's information criterion, from the ELBO in place of the log likelihood; see `bic`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        aic : float
-            Lower is better.
-        """
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_prior_parameters())
+        rows, clusters = model.generate(
+            cluster, n_samples, as_seed(self.random_state), self._compute_options(), mean=mean
+        )
+        return self._in_own_types(rows), clusters
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file that the command `pervade` and `VaDE.load` read.
@@ -539,10 +530,20 @@ class VaDE(
         about = json.loads(model.info())
         image = about["image"]
         shape = None if image is None else (image["height"], image["width"], image["channels"])
-        vade = cls(**as_parameters(about["settings"]), image_shape=shape, device=device, n_jobs=n_jobs)
+        schema = about.get("schema") or {}
+        vade = cls(
+            **as_parameters(about["settings"]),
+            image_shape=shape,
+            missing=schema.get("missing"),
+            device=device,
+            n_jobs=n_jobs,
+        )
         vade.n_features_in_ = about["n_columns"]
         if about["column_names"] is not None:
             vade.feature_names_in_ = np.asarray(about["column_names"], dtype=object)
+        else:
+            # Columns are matched by position, so that those left out count.
+            vade.n_features_in_ += len(schema.get("kept", ())) + len(schema.get("left_out", ()))
         vade._take(model)
         return vade
 
@@ -552,6 +553,7 @@ class VaDE(
         record = about["record"]
         self._model = model
         self._n_features_out = model.n_latents
+        self._take_columns(about)
         self.weights_, self.means_, self.covariances_, self.component_labels_ = model.components()
         self.n_clusters_ = int(about["n_clusters"])
         self.history_ = record
@@ -562,7 +564,8 @@ class VaDE(
 
     def _forget(self) -> None:
         """Removes the results of an earlier fit, so that a failed fit leaves none of them."""
-        for name in [n for n in vars(self) if n.endswith("_") or n in ("_model", "_n_features_out")]:
+        private = ("_model", "_n_features_out", "_schema", "_is_typed", "_clustered", "_frame_kind")
+        for name in [n for n in vars(self) if n.endswith("_") or n in private]:
             delattr(self, name)
 
     def _use(self) -> _core.Model:
@@ -571,10 +574,6 @@ class VaDE(
 
     def _compute_options(self) -> ComputeOptions:
         return ComputeOptions(self.device, self.precision, as_threads(self.n_jobs))
-
-    def _n_prior_parameters(self) -> int:
-        # Weights sum to one; means and variances are free.
-        return int(self.weights_.size - 1 + self.means_.size + self.covariances_.size)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -587,6 +586,7 @@ class VaDE(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         # For estimators with `predict_proba`, the checks of sparse input require these tags, classifier or not.
         tags.classifier_tags = ClassifierTags()
         # Latents are single precision, whatever the type of the rows.

@@ -64,7 +64,8 @@ def fit(
 ) -> VaDE:
     """Fit VaDE to the rows of an AnnData object and write the result into it.
 
-    The model stores `var_names`, which `annotate` matches, unless the rows come from `obsm`.
+    The model stores `var_names`, which `annotate` matches, unless the rows come from `obsm`. For raw counts, name their
+    layer and use `likelihood="counts"`.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def used(vade: VaDE, X: Any, names: list[str] | None) -> tuple[NDArray[np.float3
     """Probabilities and latents of rows whose columns have these names."""
     if names is None:
         return vade.predict_proba(X), np.asarray(vade.transform(X))
-    model, options, given = vade._use(), vade._compute_options(), named_apart(X)
+    model, options, given = vade._use(), vade._compute_options(), named_apart(vade, X, names)
     return (
         model.assign(given, options, column_names=names)[1],
         model.embed(given, options, column_names=names),

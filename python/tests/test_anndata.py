@@ -52,3 +52,24 @@ def test_another_object(adata, rows):
     vade = VaDE(3, **SMALL).fit(rows)
     pervade.anndata.annotate(adata, vade, obsm="X_pca")
     np.testing.assert_array_equal(adata.obs["vade"].astype(int), vade.labels_)
+
+
+def test_raw_counts_of_a_layer(adata):
+    adata.layers["counts"] = adata.X.copy()
+    adata.X = np.log1p(adata.X)
+    vade = pervade.anndata.fit(adata, 2, layer="counts", likelihood="counts", **SMALL)
+    assert vade.preparation_ == vade.likelihood_ == "counts" and vade.column_types_ == {}
+    made, _ = vade.sample(20)
+    assert (made >= 0).all() and (made == np.round(made)).all() and vade.sample(20, mean=True)[0].shape == (20, 12)
+    turned = adata[:, ::-1].copy()
+    pervade.anndata.annotate(turned, vade, layer="counts")
+    np.testing.assert_array_equal(turned.obs["vade"], adata.obs["vade"])
+    with pytest.raises(ValueError, match="counts are whole numbers of at least zero"):
+        pervade.anndata.fit(adata, 2, likelihood="counts", **SMALL)
+
+
+def test_gaps_and_types(adata):
+    adata.obsm["clinic"] = adata.obs.assign(age=np.arange(200) % 70, sex=["f", "m"] * 100)[["age", "sex"]]
+    adata.obsm["clinic"].loc["cell3", "age"] = np.nan
+    vade = pervade.anndata.fit(adata, 2, obsm="clinic", **SMALL)
+    assert vade.column_types_["sex"] == "yes/no" and not vade.impute(adata.obsm["clinic"]).isna().any().any()

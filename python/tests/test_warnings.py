@@ -60,20 +60,28 @@ def test_warnings_can_be_errors_or_silent(collapsed):
 
 
 def start_kept(small, rows):
-    """A fit that keeps its mixture start: joint training at such a rate only makes it worse."""
+    """A fit that keeps its mixture start: joint training at such a rate only makes it worse. With a column of zeros and
+    ones, no plain mixture is tried instead."""
+    X = np.column_stack([rows, rows[:, 0] > np.median(rows[:, 0])])
     vade = small(3, epochs=6, learning_rate=1.0, mixture_learning_rate=1.0, pretrain_epochs=60, hidden=(32,))
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
-        vade.fit(rows)
+        vade.fit(X)
     assert vade.history_["states"][vade.history_["kept"]]["epoch"] == 0, "the test needs a start that is kept"
-    return vade, remarks(recorded)
+    return vade, X, remarks(recorded)
 
 
 def test_the_lower_bound_is_that_of_the_kept_model(small, rows):
-    vade, texts = start_kept(small, rows)
-    assert vade.lower_bound_ == pytest.approx(vade.score(rows), rel=1e-6)
+    vade, X, texts = start_kept(small, rows)
+    assert vade.lower_bound_ == pytest.approx(vade.score(X), rel=1e-6)
     assert vade.lower_bound_ != pytest.approx(vade.history_["joint"][-1]["elbo"], rel=1e-3)
     assert any("the model is the mixture start" in text for text in texts)
+
+
+def test_a_plain_mixture_is_named(small, rows):
+    with pytest.warns(FitWarning, match="the clusters are those of .* on the rows"):
+        vade = small(epochs=1, pretrain_epochs=1).fit(rows)
+    assert vade.lower_bound_ == pytest.approx(vade.score(rows), rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

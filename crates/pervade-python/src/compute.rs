@@ -36,6 +36,16 @@ pub(crate) struct Listener {
     last_progress: Instant,
 }
 
+impl Listener {
+    /// Passes an event on that is not the library's.
+    pub(crate) fn send(&self, event: serde_json::Value) {
+        if let Some(events) = &self.events {
+            // The receiver is gone if the run was stopped.
+            let _ = events.send(event.to_string());
+        }
+    }
+}
+
 impl Observer for Listener {
     fn stop_flag(&self) -> Arc<AtomicBool> {
         self.stop.clone()
@@ -43,12 +53,9 @@ impl Observer for Listener {
 
     fn event(&mut self, event: &Event<'_>) -> Control {
         let is_progress = matches!(event, Event::Steps { .. } | Event::Working);
-        if let Some(events) = &self.events
-            && (!is_progress || self.last_progress.elapsed() >= POLL_INTERVAL)
-        {
+        if self.events.is_some() && (!is_progress || self.last_progress.elapsed() >= POLL_INTERVAL) {
             self.last_progress = Instant::now();
-            // The receiver is gone if the run was stopped.
-            let _ = events.send(event.to_json().to_string());
+            self.send(event.to_json());
         }
         if self.stop.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
     }

@@ -10,7 +10,14 @@ use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 pub(crate) fn raised(error: Error) -> PyErr {
     let hint = error.hint().and_then(|hint| worded(&hint));
     let hint = hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
-    let text = format!("{error}{hint}");
+    let problem = match &error {
+        Error::Setting { name, value, must, .. } => {
+            let key = name.replace('-', "_");
+            format!("`{}` is {value}, {must}", parameter(&key).unwrap_or(name))
+        }
+        _ => error.to_string(),
+    };
+    let text = format!("{problem}{hint}");
     match error {
         // With the error number, Python chooses the subclass, such as `FileNotFoundError`.
         Error::Io { source, .. } => match source.raw_os_error() {
@@ -30,10 +37,20 @@ pub(crate) const PARAMETERS: [(&str, &str); 4] = [
     ("seed", "random_state"),
 ];
 
+/// Parameters with the names of options of the command that are not settings.
+const AROUND: [&str; 4] = ["device", "precision", "keep_columns", "missing"];
+
 /// A hint with settings and commands written as in Python.
 fn worded(hint: &Hint) -> Option<String> {
     hint.worded(|term| match term {
         Term::Setting { name, value: None } => Some(format!("`{}`", parameter(name)?)),
+        Term::Setting { name: "type", value: Some(value) } => {
+            let (column, kind) = value.split_once('=')?;
+            Some(format!("`column_types={{\"{column}\": \"{kind}\"}}`"))
+        }
+        Term::Setting { name: "keep_columns", value: Some(value) } => {
+            Some(format!("`keep_columns=[\"{value}\"]`"))
+        }
         Term::Setting { name, value: Some(value) } => {
             let quote = if value.parse::<f64>().is_ok() { "" } else { "\"" };
             Some(format!("`{}={quote}{value}{quote}`", parameter(name)?))
@@ -51,7 +68,8 @@ fn parameter(setting: &str) -> Option<&str> {
     match renamed {
         Some((_, parameter)) => Some(parameter),
         None if setting == "image" => Some("image_shape"),
-        None if ["device", "precision"].contains(&setting) || is_setting() => Some(setting),
+        None if setting == "type" => Some("column_types"),
+        None if AROUND.contains(&setting) || is_setting() => Some(setting),
         None => None,
     }
 }

@@ -4,30 +4,39 @@ use numpy::PyArray1;
 use pervade::config::Settings;
 use pervade::{Error, on_device};
 use pyo3::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::compute::{ComputeOptions, compute};
 use crate::errors::raised;
 use crate::model::{Model, for_each_part};
-use crate::table::HeldArray;
+use crate::table::{ColumnOptions, HeldArray, Read};
 
 /// The result of a fit: the model, the clusters of its rows, the share of restarts that agree on each if the model is
-/// their consensus, the mean of the rows' scores, remarks about the fit, and a note about the device, if any.
-type Fitted<'py> =
-    (Model, Bound<'py, PyArray1<i32>>, Option<Bound<'py, PyArray1<f32>>>, f64, Vec<String>, Option<String>);
+/// their consensus, the mean of the rows' scores, remarks about the fit, what the columns were taken for, if they have
+/// types, and a note about the device, if any.
+type Fitted<'py> = (
+    Model,
+    Bound<'py, PyArray1<i32>>,
+    Option<Bound<'py, PyArray1<f32>>>,
+    f64,
+    Vec<String>,
+    Option<String>,
+    Option<String>,
+);
 
 /// Fits a model to a table.
 ///
-/// `settings` is a JSON object of settings by name; `image` is height, width and channels of rows that are images, with
-/// as many values as the table has columns; `on_event` is called with every event as JSON.
+/// `settings` is a JSON object of settings by name; `columns` is what the user said about columns; `image` is height,
+/// width and channels of rows that are images, with as many values as the table has columns; `on_event` is called with
+/// every event as JSON.
 #[pyfunction]
-#[pyo3(signature = (table, settings, options, *, column_names=None, image=None, on_event=None))]
+#[pyo3(signature = (table, settings, options, columns, *, image=None, on_event=None))]
 pub(crate) fn fit<'py>(
     py: Python<'py>,
     table: HeldArray<'py>,
     settings: &str,
     options: ComputeOptions,
-    column_names: Option<Vec<String>>,
+    columns: ColumnOptions,
     image: Option<[usize; 3]>,
     on_event: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Fitted<'py>> {
@@ -35,23 +44,30 @@ pub(crate) fn fit<'py>(
         Ok(Value::Object(keys)) => Settings::from_keys(keys).map_err(raised)?,
         _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
     };
-    let table = table.table(column_names)?.with_image(image);
-    let ((fit, lower_bound), note) = compute(py, &options, on_event.as_ref(), |device, listener| {
-        let data = table.dataset()?;
-        let checked = settings.check(&data)?;
-        on_device!(device, device => {
-            let fit = pervade::fit(&data, &checked, device, listener, None)?;
-            let mut sum = 0.0;
-            for_each_part(&data, listener, |part| {
-                sum += fit.model.score(device, part)?.iter().sum::<f64>();
-                Ok(())
-            })?;
-            Ok((fit, sum / data.n_rows() as f64))
-        })
-    })?;
+    let read_options = columns.read_options().map_err(raised)?;
+    let table = table.table(columns.names)?.with_image(image);
+    let ((fit, lower_bound, description, notes), note) =
+        compute(py, &options, on_event.as_ref(), |device, listener| {
+            let Read { data, description, notes } = table.read(&read_options)?;
+            if let Some(description) = &description {
+                listener.send(json!({"event": "described", "description": description}));
+            }
+            let checked = settings.check(&data)?;
+            on_device!(device, device => {
+                let fit = pervade::fit(&data, &checked, device, listener, None)?;
+                let mut sum = 0.0;
+                for_each_part(&data, listener, |part| {
+                    sum += fit.model.score(device, part)?.iter().sum::<f64>();
+                    Ok(())
+                })?;
+                Ok((fit, sum / data.n_rows() as f64, description, notes))
+            })
+        })?;
     let labels = fit.clusters.iter().map(|&cluster| cluster as i32).collect();
-    let (remarks, is_consensus) = (fit.remarks(), fit.is_consensus());
+    let is_consensus = fit.is_consensus();
+    let remarks = notes.into_iter().chain(fit.remarks()).collect();
     let vote = fit.vote.filter(|_| is_consensus);
     let agreement = vote.map(|vote| PyArray1::from_vec(py, vote.agreement));
-    Ok((Model { vade: fit.model }, PyArray1::from_vec(py, labels), agreement, lower_bound, remarks, note))
+    let (model, labels) = (Model { vade: fit.model }, PyArray1::from_vec(py, labels));
+    Ok((model, labels, agreement, lower_bound, remarks, description, note))
 }

@@ -1,18 +1,20 @@
 //! The class `Model`: a fitted VaDE.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pervade::data::Dataset;
-use pervade::model::Vade;
+use pervade::model::{Cells, Vade};
 use pervade::train::{Control, Event, Observer};
 use pervade::{Error, Result, on_device};
+use pyo3::exceptions::{PyIndexError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::compute::{ComputeOptions, Listener, compute};
 use crate::errors::raised;
-use crate::table::HeldArray;
+use crate::table::{HeldArray, Read};
 
 /// A fitted model. `Model(bytes)` reads the bytes of a model file.
 #[pyclass(frozen, module = "pervade._core")]
@@ -96,16 +98,18 @@ impl Model {
         column_names: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyArray1<i32>>, Array2<'py, f32>)> {
         let table = table.table(column_names)?;
-        let ((clusters, probabilities), _) = compute(py, &options, None, |device, listener| {
+        let ((clusters, probabilities, notes), _) = compute(py, &options, None, |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
             let (mut clusters, mut probabilities) = (Vec::new(), Vec::new());
-            for_each_part(&table.dataset()?, listener, |data| {
+            for_each_part(&data, listener, |data| {
                 let found = on_device!(device, device => self.vade.assign(device, data)?);
                 clusters.extend(found.clusters.iter().map(|&cluster| cluster as i32));
                 probabilities.extend(found.probabilities);
                 Ok(())
             })?;
-            Ok((clusters, probabilities))
+            Ok((clusters, probabilities, notes))
         })?;
+        warn(py, notes)?;
         Ok((PyArray1::from_vec(py, clusters), matrix(py, probabilities, self.vade.n_clusters())?))
     }
 
@@ -119,14 +123,16 @@ impl Model {
         column_names: Option<Vec<String>>,
     ) -> PyResult<Array2<'py, f32>> {
         let table = table.table(column_names)?;
-        let (latents, _) = compute(py, &options, None, |device, listener| {
+        let ((latents, notes), _) = compute(py, &options, None, |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
             let mut latents = Vec::new();
-            for_each_part(&table.dataset()?, listener, |data| {
+            for_each_part(&data, listener, |data| {
                 latents.extend(on_device!(device, device => self.vade.embed(device, data)?));
                 Ok(())
             })?;
-            Ok(latents)
+            Ok((latents, notes))
         })?;
+        warn(py, notes)?;
         matrix(py, latents, self.vade.n_latents())
     }
 
@@ -140,15 +146,54 @@ impl Model {
         column_names: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let table = table.table(column_names)?;
-        let (scores, _) = compute(py, &options, None, |device, listener| {
+        let ((scores, notes), _) = compute(py, &options, None, |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
             let mut scores = Vec::new();
-            for_each_part(&table.dataset()?, listener, |data| {
+            for_each_part(&data, listener, |data| {
                 scores.extend(on_device!(device, device => self.vade.score(device, data)?));
                 Ok(())
             })?;
-            Ok(scores)
+            Ok((scores, notes))
         })?;
+        warn(py, notes)?;
         Ok(PyArray1::from_vec(py, scores))
+    }
+
+    /// The cells of the model's columns with the gaps filled in, and which were missing: by the mean of p(x|z) or the most
+    /// likely level, or by a sample of it.
+    #[pyo3(signature = (table, options, *, draw, seed))]
+    fn impute<'py>(
+        &self,
+        py: Python<'py>,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
+        draw: bool,
+        seed: u64,
+    ) -> PyResult<(Array2<'py, f64>, Array2<'py, bool>)> {
+        let table = table.table(None)?;
+        let cells = if draw { Cells::Draw } else { Cells::Mean };
+        let ((filled, is_missing, notes), _) = compute(py, &options, None, |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
+            let (n, d) = (data.n_rows(), data.n_columns());
+            let is_missing: Vec<bool> = (0..n * d).map(|i| data.cell(i / d, i % d).is_nan()).collect();
+            let mut filled = Vec::new();
+            // The sample of a row depends on its position.
+            for_each_part_of(if draw { n } else { PART }, &data, listener, |data| {
+                filled.extend(on_device!(device, device => self.vade.impute(device, data, cells, seed)?));
+                Ok(())
+            })?;
+            Ok((filled, is_missing, notes))
+        })?;
+        warn(py, notes)?;
+        let d = self.vade.n_columns();
+        Ok((matrix(py, filled, d)?, matrix(py, is_missing, d)?))
+    }
+
+    /// Cells of a column as the table writes them; the model must have column types.
+    fn text(&self, column: usize, cells: PyReadonlyArray1<'_, f64>) -> PyResult<Vec<String>> {
+        let schema = self.vade.schema().filter(|schema| column < schema.columns.len());
+        let schema = schema.ok_or_else(|| PyIndexError::new_err(format!("column {column} has no type")))?;
+        Ok(cells.as_slice()?.iter().map(|&cell| schema.cell_to_text(column, cell)).collect())
     }
 
     /// Decodes latents to rows.
@@ -168,7 +213,9 @@ impl Model {
         matrix(py, rows, self.vade.n_columns())
     }
 
-    /// Generates rows of one cluster, or of all, and returns them with their clusters.
+    /// Generates rows of one cluster, or of all, and returns them with their clusters: means of p(x|z) instead of samples
+    /// if `mean`.
+    #[pyo3(signature = (cluster, count, seed, options, *, mean))]
     fn generate<'py>(
         &self,
         py: Python<'py>,
@@ -176,12 +223,14 @@ impl Model {
         count: usize,
         seed: u64,
         options: ComputeOptions,
+        mean: bool,
     ) -> PyResult<(Array2<'py, f32>, Bound<'py, PyArray1<i32>>)> {
+        let cells = if mean { Cells::Mean } else { Cells::Auto };
         let (generated, _) = compute(
             py,
             &options,
             None,
-            |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed)),
+            |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed, cells)),
         )?;
         let clusters = generated.clusters.iter().map(|&cluster| cluster as i32).collect();
         Ok((matrix(py, generated.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
@@ -196,15 +245,33 @@ const PART: usize = 8192;
 pub(crate) fn for_each_part(
     data: &Dataset<'_>,
     listener: &mut Listener,
+    work: impl FnMut(&Dataset<'_>) -> Result<()>,
+) -> Result<()> {
+    for_each_part_of(PART, data, listener, work)
+}
+
+/// [`for_each_part`] with parts of this many rows.
+fn for_each_part_of(
+    n: usize,
+    data: &Dataset<'_>,
+    listener: &mut Listener,
     mut work: impl FnMut(&Dataset<'_>) -> Result<()>,
 ) -> Result<()> {
-    for first in (0..data.n_rows()).step_by(PART) {
+    for first in (0..data.n_rows()).step_by(n) {
         if listener.event(&Event::Working) == Control::Stop {
             return Err(Error::Interrupted { stage: "using the model", epoch: 0 });
         }
-        work(&data.slice(first..data.n_rows().min(first + PART)))?;
+        work(&data.slice(first..data.n_rows().min(first + n)))?;
     }
     Ok(())
+}
+
+/// Issues remarks about rows as warnings, in the name of the caller of the estimator's method.
+fn warn(py: Python<'_>, notes: Vec<String>) -> PyResult<()> {
+    notes.into_iter().try_for_each(|note| {
+        let note = CString::new(note.replace('\0', " "))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &note, 2)
+    })
 }
 
 /// Values as an array of `n_columns` columns that owns them.

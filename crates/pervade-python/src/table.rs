@@ -1,11 +1,18 @@
-//! Python's arrays as the library's tables: values are neither copied nor converted.
+//! Python's arrays and columns as the library's tables: values of arrays are neither copied nor converted.
+
+use std::sync::Arc;
 
 use half::f16;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pervade::data::{Csr, Dataset, ImageShape, Values};
+use pervade::data::{
+    self, Coded, ColumnSpec, Csr, Dataset, DateFormat, ImageShape, RawCells, RawColumn, ReadOptions, Values,
+    Zone,
+};
+use pervade::model::Vade;
 use pervade::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::errors::raised;
 
@@ -20,21 +27,80 @@ pub(crate) enum HeldArray<'py> {
     F64(PyReadonlyArray2<'py, f64>),
     /// Compressed sparse rows: the start of each row, the column and value of each entry, and the number of columns.
     Csr(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, f32>, usize),
+    /// Columns of a data frame.
+    Columns(Vec<GivenColumn<'py>>),
 }
 
-/// A table that can be sent to another thread; it borrows the array's values.
+/// A column of a data frame.
+#[derive(FromPyObject)]
+pub(crate) struct GivenColumn<'py> {
+    name: String,
+    /// What the values are; see `Column` in `_frames.py`.
+    kind: String,
+    /// Numbers, truth values, indices into the levels, or seconds since 1970; NaN where missing.
+    values: PyReadonlyArray1<'py, f64>,
+    levels: Vec<String>,
+    /// Decimal places of seconds.
+    decimals: u8,
+}
+
+/// What the user said about columns.
+#[derive(FromPyObject)]
+pub(crate) struct ColumnOptions {
+    /// Their names; for arrays, which have none.
+    pub(crate) names: Option<Vec<String>>,
+    types: Vec<(String, String)>,
+    keep: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl ColumnOptions {
+    /// The options for a fit.
+    pub(crate) fn read_options(&self) -> Result<ReadOptions> {
+        let typed = |(name, kind): &(String, String)| match kind.parse::<ColumnSpec>() {
+            Ok(spec) => Ok((name.clone(), spec)),
+            Err(Error::Setting { must, .. }) => {
+                Err(Error::setting("type", format!("{{'{name}': '{kind}'}}"), must))
+            }
+            Err(error) => Err(error),
+        };
+        let types = self.types.iter().map(typed).collect::<Result<Vec<_>>>()?;
+        Ok(ReadOptions::default().with(|options| {
+            options.types = types;
+            options.keep.clone_from(&self.keep);
+            options.missing.clone_from(&self.missing);
+        }))
+    }
+}
+
+/// A table that can be sent to another thread; it borrows the values of an array.
 pub(crate) struct Table<'a> {
-    n_rows: usize,
-    n_columns: usize,
-    values: Values<'a>,
+    content: Content<'a>,
     column_names: Option<Vec<String>>,
     image: Option<ImageShape>,
+}
+
+enum Content<'a> {
+    Array { n_rows: usize, n_columns: usize, values: Values<'a> },
+    Columns(Vec<RawColumn>),
+}
+
+/// The library's table, and what is to be said about it.
+pub(crate) struct Read<'a> {
+    pub(crate) data: Dataset<'a>,
+    /// What the columns were taken for; none if they are plain numbers.
+    pub(crate) description: Option<String>,
+    /// Remarks about cells that are not used as they are.
+    pub(crate) notes: Vec<String>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for HeldArray<'py> {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_instance_of::<PyList>() {
+            return Ok(HeldArray::Columns(given.extract()?));
+        }
         if let Ok(array) = given.extract() {
             return Ok(HeldArray::U8(array));
         }
@@ -49,8 +115,8 @@ impl<'py> FromPyObject<'_, 'py> for HeldArray<'py> {
         }
         let (starts, columns, values, n_columns) = given.extract().map_err(|_| {
             PyTypeError::new_err(
-                "a table is an array of uint8, float16, float32 or float64 with two axes, or \
-                 (starts: int64, columns: int32, values: float32, number of columns)",
+                "a table is an array of uint8, float16, float32 or float64 with two axes, \
+                 (starts: int64, columns: int32, values: float32, number of columns), or a list of columns",
             )
         })?;
         Ok(HeldArray::Csr(starts, columns, values, n_columns))
@@ -58,17 +124,20 @@ impl<'py> FromPyObject<'_, 'py> for HeldArray<'py> {
 }
 
 impl HeldArray<'_> {
-    /// The table, borrowed from the array; sparse rows are converted to the library's types.
+    /// The table, borrowed from the array; sparse rows and columns are converted to the library's types.
     pub(crate) fn table(&self, column_names: Option<Vec<String>>) -> PyResult<Table<'_>> {
-        fn dense<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<(&'a [T], [usize; 2])> {
+        fn dense<'a, T: Element>(
+            array: &'a PyReadonlyArray2<'_, T>,
+            values: impl Fn(&'a [T]) -> Values<'a>,
+        ) -> PyResult<Content<'a>> {
             let &[n_rows, n_columns] = array.shape() else { unreachable!("the array has two axes") };
-            Ok((array.as_slice()?, [n_rows, n_columns]))
+            Ok(Content::Array { n_rows, n_columns, values: values(array.as_slice()?) })
         }
-        let (values, [n_rows, n_columns]) = match self {
-            HeldArray::U8(array) => dense(array).map(|(v, shape)| (Values::U8(v.into()), shape))?,
-            HeldArray::F16(array) => dense(array).map(|(v, shape)| (Values::F16(v.into()), shape))?,
-            HeldArray::F32(array) => dense(array).map(|(v, shape)| (Values::F32(v.into()), shape))?,
-            HeldArray::F64(array) => dense(array).map(|(v, shape)| (Values::F64(v.into()), shape))?,
+        let content = match self {
+            HeldArray::U8(array) => dense(array, |v| Values::U8(v.into()))?,
+            HeldArray::F16(array) => dense(array, |v| Values::F16(v.into()))?,
+            HeldArray::F32(array) => dense(array, |v| Values::F32(v.into()))?,
+            HeldArray::F64(array) => dense(array, |v| Values::F64(v.into()))?,
             HeldArray::Csr(starts, columns, values, n_columns) => {
                 // The columns are copied: they are used as indices, and must not change after they were checked.
                 let starts: Vec<usize> = starts.as_slice()?.iter().map(|&start| start as usize).collect();
@@ -76,10 +145,39 @@ impl HeldArray<'_> {
                 let n_rows = starts.len().saturating_sub(1);
                 let csr =
                     Csr::new(starts, columns, values.as_slice()?.to_vec(), *n_columns).map_err(raised)?;
-                (Values::Csr(csr), [n_rows, *n_columns])
+                Content::Array { n_rows, n_columns: *n_columns, values: Values::Csr(csr) }
+            }
+            HeldArray::Columns(columns) => {
+                Content::Columns(columns.iter().map(GivenColumn::raw).collect::<PyResult<_>>()?)
             }
         };
-        Ok(Table { n_rows, n_columns, values, column_names, image: None })
+        Ok(Table { content, column_names, image: None })
+    }
+}
+
+impl GivenColumn<'_> {
+    fn raw(&self) -> PyResult<RawColumn> {
+        let values = self.values.as_slice()?.to_vec();
+        let present = |x: &f64| (!x.is_nan()).then_some(*x);
+        let coded = || {
+            let codes = values.iter().map(|x| present(x).map(|code| code as u32));
+            Coded::new(self.levels.clone(), codes).map_err(raised)
+        };
+        let zone = if self.kind == "timestamps-utc" { Zone::Utc } else { Zone::Local };
+        let cells = match self.kind.as_str() {
+            "truth" => RawCells::Truth(values.iter().map(|x| present(x).map(|truth| truth != 0.0)).collect()),
+            "words" => RawCells::Words(coded()?),
+            kind @ ("categories" | "ordered") => {
+                RawCells::Categories { coded: coded()?, ordered: kind == "ordered" }
+            }
+            "numbers" => RawCells::Numbers(values),
+            "days" => RawCells::Dates { seconds: values, format: DateFormat::DAYS },
+            "timestamps" | "timestamps-utc" => {
+                RawCells::Dates { seconds: values, format: DateFormat::timestamps(zone, self.decimals) }
+            }
+            other => return Err(PyTypeError::new_err(format!("a column is not of the kind `{other}`"))),
+        };
+        Ok(RawColumn { name: self.name.clone(), cells })
     }
 }
 
@@ -90,19 +188,44 @@ impl<'a> Table<'a> {
         self
     }
 
-    /// The library's table; an error if any value is not finite.
-    pub(crate) fn dataset(self) -> Result<Dataset<'a>> {
-        let data = Dataset::new(self.n_rows, self.n_columns, self.values, NAME)?;
-        if let Some(n) = self.column_names.as_ref().map(Vec::len).filter(|&n| n != self.n_columns) {
-            return Err(Error::data(NAME, format!("there are {n} names for {} columns", self.n_columns)));
+    /// The library's table; an error if any value is infinite. The options are for columns of data frames.
+    pub(crate) fn read(self, options: &ReadOptions) -> Result<Read<'a>> {
+        let n_columns = match &self.content {
+            Content::Array { n_columns, .. } => *n_columns,
+            Content::Columns(columns) => columns.len(),
+        };
+        if let Some(n) = self.column_names.as_ref().map(Vec::len).filter(|&n| n != n_columns) {
+            return Err(Error::data(NAME, format!("there are {n} names for {n_columns} columns")));
         }
+        let (n_rows, values) = match self.content {
+            Content::Array { n_rows, values, .. } => (n_rows, values),
+            Content::Columns(mut columns) => {
+                let names = self.column_names.unwrap_or_default();
+                columns.iter_mut().zip(names).for_each(|(column, name)| column.name = name);
+                let data::Table { data, description, notes, .. } =
+                    data::Table::from_columns(columns, options, NAME)?;
+                return Ok(Read { data, description, notes });
+            }
+        };
+        let data = Dataset::new(n_rows, n_columns, values, NAME)?;
         let data = match self.column_names {
             Some(names) => data.with_column_names(names),
             None => data,
         };
-        Ok(match self.image {
+        let data = match self.image {
             Some(image) => data.with_image(image),
             None => data,
-        })
+        };
+        Ok(Read { data, description: None, notes: Vec::new() })
+    }
+
+    /// New rows for a fitted model: columns of data frames are matched by name if both have names.
+    pub(crate) fn for_model(self, vade: &Vade) -> Result<Read<'a>> {
+        let schema = vade.schema().cloned().map(Arc::new);
+        let read = self.read(&ReadOptions::default().with(|options| options.schema = schema))?;
+        if vade.schema().is_none() {
+            read.data.check_complete()?;
+        }
+        Ok(read)
     }
 }

@@ -1,0 +1,101 @@
+"""Scores of whole tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pervade import _core
+from pervade._input import table
+from pervade._settings import ComputeOptions
+
+
+class Criteria:
+    """The part of the estimator that compares models by the scores of rows."""
+
+    weights_: NDArray[np.float64]
+    means_: NDArray[np.float64]
+    covariances_: NDArray[np.float64]
+
+    def _use(self) -> _core.Model:
+        raise NotImplementedError
+
+    def _compute_options(self) -> ComputeOptions:
+        raise NotImplementedError
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """The score of each row, in nats: low for rows unlike the fitted ones.
+
+        If columns have types it is the log density of the row, estimated by importance sampling. Otherwise it is the
+        ELBO of the prepared row, a lower bound on its log density with one approximation: q(c|x) is at its optimum and
+        the expectation of log p(x|z) is taken at the mean of q(z|x), so that a row's score depends only on the row; a
+        sample of z, as in training, gives a slightly lower value on average.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Higher for rows more like the data.
+        """
+        return self._use().score(table(self, X, reset=False), self._compute_options())
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Not used.
+
+        Returns
+        -------
+        score : float
+            Nats per row, higher is better.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion, from the ELBO in place of the log likelihood.
+
+        It counts only the parameters of the prior. The size of the networks does not depend on the number
+        of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        bic : float
+            Lower is better.
+        """
+        scores = self.score_samples(X)
+        return float(-2.0 * scores.sum() + self._n_prior_parameters() * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion, from the ELBO in place of the log likelihood; see `bic`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        aic : float
+            Lower is better.
+        """
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_prior_parameters())
+
+    def _n_prior_parameters(self) -> int:
+        # Weights sum to one; means and variances are free.
+        return int(self.weights_.size - 1 + self.means_.size + self.covariances_.size)
