@@ -1,0 +1,1 @@
+"""The modes of scripts/bench-tables, one file each."""
