@@ -171,6 +171,7 @@ fn no_limit_leads_to_an_abort() {
     let sandbox = Sandbox::new();
     table(&sandbox);
     let fit = ["fit", "x.csv", "-k", "3", "--pretrain-epochs", "1", "--epochs", "1", "-o", "m.pervade"];
+    let fit = [&fit[..], &["--hidden", "500,500,2000"]].concat();
     let compare = ["compare", "x.csv", "-k", "3", "--methods", "k-means,gmm-full,spectral", "--seeds", "1"];
     for kilobytes in [100_000, 200_000, 300_000] {
         for (args, threads) in
