@@ -83,7 +83,12 @@ class Model:
         self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
     ) -> NDArray[np.float32]: ...
     def score(
-        self, table: _Table, options: _ComputeOptions, *, column_names: Sequence[str] | None = None
+        self,
+        table: _Table,
+        options: _ComputeOptions,
+        *,
+        kind: str = "score",
+        column_names: Sequence[str] | None = None,
     ) -> NDArray[np.float64]: ...
     def impute(
         self, table: _Table, options: _ComputeOptions, *, draw: bool, seed: int

@@ -28,7 +28,8 @@ class Criteria:
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The score of each row, in nats: low for rows unlike the fitted ones.
 
-        If columns have types it is the log density of the row, estimated by importance sampling. Otherwise it is the
+        If columns have types it is the log density of the row, estimated by importance sampling; on small tables of numbers
+        that of an even mixture of the model and a Gaussian mixture on the rows. Otherwise it is the
         ELBO of the prepared row, a lower bound on its log density with one approximation: q(c|x) is at its optimum and
         the expectation of log p(x|z) is taken at the mean of q(z|x), so that a row's score depends only on the row; a
         sample of z, as in training, gives a slightly lower value on average.
@@ -43,7 +44,28 @@ class Criteria:
         scores : ndarray of shape (n_samples,)
             Higher for rows more like the data.
         """
-        return self._use().score(table(self, X, reset=False), self._compute_options())
+        return self._scores(X, "score")
+
+    def anomaly_scores(self, X: Any) -> NDArray[np.float64]:
+        """How unusual each row is: high for rows unlike the fitted ones.
+
+        If columns have types it counts both the log density of the row as a whole and that of each of its cells alone,
+        -(log p(x) + 3 sum_j log p(x_j)). Otherwise it is minus the result of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Higher for rows less like the data.
+        """
+        return self._scores(X, "anomaly")
+
+    def _scores(self, X: Any, kind: str) -> NDArray[np.float64]:
+        return self._use().score(table(self, X, reset=False), self._compute_options(), kind=kind)
 
     def score(self, X: Any, y: object = None) -> float:
         """The mean of `score_samples`.
@@ -63,7 +85,7 @@ class Criteria:
         return float(np.mean(self.score_samples(X)))
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion, from the ELBO in place of the log likelihood.
+        """Bayesian information criterion, from the networks' score of each row in place of the log likelihood.
 
         It counts only the parameters of the prior. The size of the networks does not depend on the number
         of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
@@ -78,11 +100,11 @@ class Criteria:
         bic : float
             Lower is better.
         """
-        scores = self.score_samples(X)
+        scores = self._scores(X, "network")
         return float(-2.0 * scores.sum() + self._n_prior_parameters() * np.log(len(scores)))
 
     def aic(self, X: Any) -> float:
-        """Akaike's information criterion, from the ELBO in place of the log likelihood; see `bic`.
+        """Akaike's information criterion, from the networks' scores in place of the log likelihood; see `bic`.
 
         Parameters
         ----------
@@ -94,7 +116,7 @@ class Criteria:
         aic : float
             Lower is better.
         """
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_prior_parameters())
+        return float(-2.0 * self._scores(X, "network").sum() + 2.0 * self._n_prior_parameters())
 
     def _n_prior_parameters(self) -> int:
         # Weights sum to one; means and variances are free.

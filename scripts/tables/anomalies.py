@@ -41,6 +41,6 @@ def run(options):
                     for file, rows in (("fit.csv", fit), ("score.csv", score)):
                         Table(name, table.frame.iloc[rows], None).write(pervade.folder / file)
                     fitted = pervade.fit("fit.csv", "--clusters", "auto", "--seed", seed)
-                    return fitted | {"auc": roc_auc_score(is_anomaly, -pervade.scores("score.csv"))}
+                    return fitted | {"auc": roc_auc_score(is_anomaly, pervade.scores("score.csv", "anomaly"))}
 
                 record.try_pervade("pervade", work, variant=variant, seed=seed)

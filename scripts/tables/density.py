@@ -45,6 +45,6 @@ def run(options):
                 for file, rows in (("fit.csv", fit), ("held-out.csv", held_out)):
                     Table(name, pd.DataFrame(x[rows], columns=table.frame.columns), None).write(pervade.folder / file)
                 fitted = pervade.fit("fit.csv", "--clusters", table.n_groups, "--seed", fold)
-                return fitted | {"log_likelihood": np.mean(pervade.scores("held-out.csv"))}
+                return fitted | {"log_likelihood": np.mean(pervade.scores("held-out.csv", "log_density"))}
 
             record.try_pervade("pervade", work, fold=fold)

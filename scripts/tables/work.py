@@ -68,12 +68,10 @@ class Pervade:
             "remarks": remarks, "command": shlex.join(["pervade", *map(str, arguments)]),
         }
 
-    def scores(self, data, *flags):
-        """The score of each row: its log likelihood if the command gives one, or its ELBO."""
-        self.run("score", "model.pervade", data, *flags, "--out", "scores.csv", "--force")
-        table = np.genfromtxt(self.folder / "scores.csv", delimiter=",", names=True)
-        names = table.dtype.names
-        return table["log_likelihood" if "log_likelihood" in names else "elbo"]
+    def scores(self, data, column):
+        """The column `log_density` or `anomaly` of each row."""
+        self.run("score", "model.pervade", data, "--out", "scores.csv", "--force")
+        return np.genfromtxt(self.folder / "scores.csv", delimiter=",", names=True)[column]
 
     def version(self):
         return subprocess.run([self.binary, "--version"], capture_output=True, text=True).stdout.strip()

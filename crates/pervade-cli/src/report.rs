@@ -250,7 +250,7 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     for remark in about
         .plain
         .iter()
-        .map(PlainSummary::remark)
+        .flat_map(PlainSummary::remarks)
         .chain(about.record.remarks.clone())
         .chain(about.kmeans_remark())
     {

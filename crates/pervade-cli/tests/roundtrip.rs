@@ -96,7 +96,7 @@ fn a_model_works_with_every_command() {
     }
     assert_eq!(sandbox.bytes("a.npy").len(), 128 + 4 * 1797);
 
-    assert_eq!(with("embed", &["--out", "z.npy", "--json"]).json()["columns"], 10);
+    assert_eq!(with("embed", &["--out", "z.npy", "--json"]).json()["columns"], 12);
     assert!(sandbox.bytes("z.npy").starts_with(b"\x93NUMPY"));
     assert_eq!(with("reconstruct", &["--json", "--out", "r.parquet"]).json()["columns"], 64);
     let scores = with("score", &["--json"]).json();

@@ -136,13 +136,15 @@ impl Model {
         matrix(py, latents, self.vade.n_latents())
     }
 
-    /// The ELBO of each row, in nats.
-    #[pyo3(signature = (table, options, *, column_names=None))]
+    /// A score of each row, in nats. `kind` is `score`, its log density or ELBO, `network`, the same by the networks alone, or
+    /// `anomaly`, how unusual it is.
+    #[pyo3(signature = (table, options, *, kind="score", column_names=None))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         table: HeldArray<'py>,
         options: ComputeOptions,
+        kind: &str,
         column_names: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let table = table.table(column_names)?;
@@ -150,7 +152,13 @@ impl Model {
             let Read { data, notes, .. } = table.for_model(&self.vade)?;
             let mut scores = Vec::new();
             for_each_part(&data, listener, |data| {
-                scores.extend(on_device!(device, device => self.vade.score(device, data)?));
+                scores.extend(on_device!(device, device => {
+                    match kind {
+                        "anomaly" => self.vade.anomaly(device, data, &self.vade.score(device, data)?)?,
+                        "network" => self.vade.network_score(device, data)?,
+                        _ => self.vade.score(device, data)?,
+                    }
+                }));
                 Ok(())
             })?;
             Ok((scores, notes))

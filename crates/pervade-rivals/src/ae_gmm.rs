@@ -29,7 +29,11 @@ pub struct AeGmm {
 
 impl Default for AeGmm {
     fn default() -> Self {
-        Self { n_clusters: 10, settings: Settings::recipe(Recipe::Robust, Clusters::Auto), starts: 10 }
+        Self {
+            n_clusters: 10,
+            settings: Settings::recipe(Recipe::Robust, Clusters::Auto).with(|s| s.latents = Some(10)),
+            starts: 10,
+        }
     }
 }
 

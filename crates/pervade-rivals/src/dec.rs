@@ -50,7 +50,7 @@ impl Default for Dec {
     fn default() -> Self {
         Self {
             n_clusters: 10,
-            settings: Settings::recipe(Recipe::Robust, Clusters::Auto),
+            settings: Settings::recipe(Recipe::Robust, Clusters::Auto).with(|s| s.latents = Some(10)),
             starts: 20,
             learning_rate: 1e-4,
             refresh: 160,

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use pervade::compute::Device;
 use pervade::data::{Dataset, Preparation};
+use pervade::graph::{SquareDistances, cut, ward};
 use pervade::memory::{Need, product, require};
 use pervade::seed::{Key, Stream};
 use pervade::train::Observer;
@@ -137,109 +138,15 @@ impl Gower {
     }
 }
 
-/// Squared distances between all pairs of n points, (0, 1), (0, 2), ..., (1, 2), ...
-pub(crate) struct SquareDistances {
-    n: usize,
-    values: Vec<f64>,
-}
-
-impl SquareDistances {
-    /// Squared distances of the rows, and the distance that stands for pairs without a common column.
-    pub(crate) fn new(gower: &Gower, rows: &MixedRows) -> (Self, f64) {
-        let n = rows.n_rows;
-        let mut values = vec![0.0; n * (n - 1) / 2];
-        let mut rest = values.as_mut_slice();
-        let mut parts = Vec::with_capacity(n);
-        for i in 0..n {
-            let (part, after) = rest.split_at_mut(n - 1 - i);
-            parts.push(part);
-            rest = after;
-        }
-        // One thread sums the distances of a row: the mean does not depend on the number of threads.
-        let sums: Vec<(f64, f64)> = parts
-            .into_par_iter()
-            .enumerate()
-            .map(|(i, part)| {
-                for (j, distance) in part.iter_mut().enumerate() {
-                    *distance = gower.distance(rows.row(i), rows.row(i + 1 + j));
-                }
-                let known = part.iter().filter(|distance| !distance.is_nan());
-                known.fold((0.0, 0.0), |(sum, count), distance| (sum + distance, count + 1.0))
-            })
-            .collect();
-        let (sum, count) = sums.iter().fold((0.0, 0.0), |total, row| (total.0 + row.0, total.1 + row.1));
-        let unknown = if count > 0.0 { sum / count } else { 0.0 };
-        values.par_iter_mut().for_each(|d| *d = if d.is_nan() { unknown * unknown } else { *d * *d });
-        (Self { n, values }, unknown)
-    }
-
-    fn index(&self, a: usize, b: usize) -> usize {
-        let (i, j) = (a.min(b), a.max(b));
-        i * (2 * self.n - i - 1) / 2 + j - i - 1
-    }
-
-    fn get(&self, a: usize, b: usize) -> f64 {
-        self.values[self.index(a, b)]
-    }
-}
-
-/// Two clusters that become one. A cluster is named by one of its rows, the merged one by `into`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Merge {
-    pub(crate) from: usize,
-    pub(crate) into: usize,
-    /// The height of the merge in the tree, squared: twice the increase of the sum of squares.
-    pub(crate) square: f64,
-}
-
-/// Ward's tree: n - 1 merges, in the order of their heights.
-pub(crate) fn ward(mut squares: SquareDistances) -> Vec<Merge> {
-    let n = squares.n;
-    // Zero: merged into another.
-    let mut sizes = vec![1.0; n];
-    let mut merges = Vec::with_capacity(n - 1);
-    // Each cluster is followed by its nearest neighbour; at the end are two that are each other's.
-    let mut chain: Vec<usize> = Vec::new();
-    while merges.len() < n - 1 {
-        let Some(&last) = chain.last() else {
-            chain.extend(sizes.iter().position(|&size| size > 0.0));
-            continue;
-        };
-        let previous = chain.len().checked_sub(2).map(|at| chain[at]);
-        // Among equals the previous one counts: the chain cannot run in circles.
-        let mut nearest = previous.map_or((last, f64::INFINITY), |other| (other, squares.get(last, other)));
-        for other in (0..n).filter(|&other| sizes[other] > 0.0 && other != last) {
-            let square = squares.get(last, other);
-            if square < nearest.1 {
-                nearest = (other, square);
-            }
-        }
-        if Some(nearest.0) != previous {
-            chain.push(nearest.0);
-            continue;
-        }
-        chain.truncate(chain.len() - 2);
-        let (from, into) = (last.min(nearest.0), last.max(nearest.0));
-        merge(&mut squares, &mut sizes, from, into);
-        merges.push(Merge { from, into, square: nearest.1 });
-    }
-    merges.sort_by(|a, b| a.square.total_cmp(&b.square));
-    merges
-}
-
-/// Distances of the union of two clusters, by the formula of Lance and Williams for Ward's method.
-fn merge(squares: &mut SquareDistances, sizes: &mut [f64], from: usize, into: usize) {
-    let (a, b, between) = (sizes[from], sizes[into], squares.get(from, into));
-    sizes[from] = 0.0;
-    for other in (0..sizes.len()).filter(|&other| other != into) {
-        let c = sizes[other];
-        if c > 0.0 {
-            let index = squares.index(into, other);
-            let (to_a, to_b) = (squares.get(from, other), squares.values[index]);
-            squares.values[index] = ((a + c) * to_a + (b + c) * to_b - c * between) / (a + b + c);
-        }
-    }
-    sizes[into] = a + b;
+/// Squared distances of the rows, and the distance that stands for pairs without a common column.
+pub(crate) fn square_distances(gower: &Gower, rows: &MixedRows) -> (SquareDistances, f64) {
+    let mut squares =
+        SquareDistances::new(rows.n_rows, |i, j| gower.distance(rows.row(i), rows.row(j)).powi(2));
+    // In the order of the pairs: the mean does not depend on the number of threads.
+    let known = || squares.values().iter().filter(|square| !square.is_nan());
+    let unknown = known().map(|square| square.sqrt()).sum::<f64>() / (known().count().max(1) as f64);
+    squares.replace_nan(unknown * unknown);
+    (squares, unknown)
 }
 
 /// Clusters from the tree, and the rows that they hold.
@@ -259,7 +166,7 @@ pub(crate) struct WardClusters {
 impl WardClusters {
     /// Clusters of all rows.
     pub(crate) fn fit(gower: &Gower, rows: MixedRows, n_clusters: usize) -> Self {
-        let (squares, unknown) = SquareDistances::new(gower, &rows);
+        let (squares, unknown) = square_distances(gower, &rows);
         let (clusters, within) = cut(&ward(squares), rows.n_rows, n_clusters);
         let mut sizes = vec![0.0; n_clusters];
         clusters.iter().for_each(|&cluster| sizes[cluster as usize] += 1.0);
@@ -284,33 +191,6 @@ impl WardClusters {
         let from_mean = |m: usize| squares[m] / self.sizes[m] - self.within[m];
         (1..self.sizes.len()).fold(0, |best, m| if from_mean(m) < from_mean(best) { m } else { best }) as u32
     }
-}
-
-/// The cluster of each row after all but the last K - 1 merges, and half the mean squared distance inside each.
-pub(crate) fn cut(merges: &[Merge], n_rows: usize, n_clusters: usize) -> (Vec<u32>, Vec<f64>) {
-    let kept = &merges[..n_rows - n_clusters];
-    let mut parents: Vec<usize> = (0..n_rows).collect();
-    kept.iter().for_each(|merge| parents[merge.from] = merge.into);
-    let root = |mut row: usize| {
-        while parents[row] != row {
-            row = parents[row];
-        }
-        row
-    };
-    let mut numbers = HashMap::new();
-    let mut clusters = Vec::with_capacity(n_rows);
-    for row in 0..n_rows {
-        let next = numbers.len() as u32;
-        clusters.push(*numbers.entry(root(row)).or_insert(next));
-    }
-    let mut sizes = vec![0.0; n_clusters];
-    clusters.iter().for_each(|&cluster| sizes[cluster as usize] += 1.0);
-    let mut within = vec![0.0; n_clusters];
-    for merge in kept {
-        let cluster = clusters[merge.into] as usize;
-        within[cluster] += 0.5 * merge.square / sizes[cluster];
-    }
-    (clusters, within)
 }
 
 fn bytes(row: MixedRow<'_>) -> Vec<u8> {

@@ -9,7 +9,9 @@ use pervade::seed::{Key, Stream};
 use safetensors::SafeTensors;
 
 use crate::eigen::{Accuracy, smallest};
-use crate::gower_ward::{Gower, SquareDistances, WardClusters, cut, ward};
+use pervade::graph::{cut, ward};
+
+use crate::gower_ward::{Gower, WardClusters, square_distances};
 use crate::k_prototypes::{KPrototypes, Prototypes, default_gamma, filled};
 use crate::mixed::{MISSING, MixedRows};
 use crate::sparse::Sparse;
@@ -217,7 +219,7 @@ fn wards_tree_of_gowers_distances_agrees_with_scipy() {
     let pairs = (0..rows.n_rows).flat_map(|i| (i + 1..rows.n_rows).map(move |j| (i, j)));
     let distances: Vec<f64> = pairs.map(|(i, j)| gower.distance(rows.row(i), rows.row(j))).collect();
     assert_close(&distances, &oracle.f64("distances"), 1e-12, "distances");
-    let merges = ward(SquareDistances::new(&gower, &rows).0);
+    let merges = ward(square_distances(&gower, &rows).0);
     let heights: Vec<f64> = merges.iter().map(|merge| merge.square.sqrt()).collect();
     assert_close(&heights, &oracle.f64("heights"), 1e-12, "heights");
     for k in [2, 4, 9] {

@@ -7,7 +7,7 @@ use crate::graph::PreparedGraph;
 use crate::interrupt::Interrupt;
 use crate::metrics::{self, Vote};
 use crate::model::{ConsensusSummary, RestartSummary, Vade};
-use crate::plain::{PlainSummary, preferred};
+use crate::plain::{PlainSummary, compared, density_of_rows};
 use crate::record::{Finished, RestartRecord};
 use crate::train::{Observer, Pack, Run, Stage, interrupt_check};
 
@@ -52,7 +52,7 @@ impl Fit {
         if record.reference.is_some() {
             all.extend(record.remarks.iter().map(|remark| format!("last training: {remark}")));
         }
-        all.extend(self.model.metadata().plain.as_ref().map(PlainSummary::remark));
+        all.extend(self.model.metadata().plain.iter().flat_map(PlainSummary::remarks));
         let Some(kept) = record.kept_state() else { return all };
         if kept.epoch == 0 && !record.joint.is_empty() && record.reference.is_none() {
             all.push(
@@ -108,7 +108,7 @@ pub(crate) struct Compared {
     modularity: Vec<f64>,
     /// Clusters that one more model is trained towards, if any.
     target: Option<Vote>,
-    /// The plain mixture that they come from, if they do.
+    /// How plain methods compare with the restarts, on small tables.
     plain: Option<PlainSummary>,
 }
 
@@ -150,16 +150,12 @@ impl Compared {
         let chosen = self.chosen(run, finished);
         let own = voted.as_ref().map_or(&self.assignments[chosen], |vote| &vote.clusters);
         let plain = match &self.judge {
-            Some(judge) => preferred(run.device, judge, own, interrupt)?,
+            Some(judge) => compared(run.device, judge, own, interrupt)?,
             None => None,
         };
-        self.target = match plain {
-            Some((clusters, summary)) => {
-                self.plain = Some(summary);
-                Some(Vote::for_clusters(clusters, chosen))
-            }
-            None => voted,
-        };
+        let (clusters, summary) = plain.map_or((None, None), |(clusters, summary)| (clusters, Some(summary)));
+        self.plain = summary;
+        self.target = clusters.map(|clusters| Vote::for_clusters(clusters, chosen)).or(voted);
         Ok(())
     }
 
@@ -177,9 +173,14 @@ impl Compared {
             Some(pack) => Pack { vote: Some(vote.clone()), ..pack },
             None => {
                 let graph = judge.graph.clone();
-                Pack::for_vote(run, vote, reference, graph, self.plain.is_some(), observer)?
+                Pack::for_vote(run, vote, reference, graph, self.is_plain(), observer)?
             }
         }))
+    }
+
+    /// Whether the target is that of a plain method.
+    fn is_plain(&self) -> bool {
+        self.plain.as_ref().is_some_and(|plain| plain.method.is_some())
     }
 
     /// The restart with the best score; the vote's reference if all become one model.
@@ -205,7 +206,7 @@ impl Compared {
         let (n_restarts, chosen) = (self.assignments.len(), self.chosen(run, &finished));
         let restarts: Vec<RestartRecord> =
             finished[..n_restarts].iter().map(|(finished, _)| finished.record.clone()).collect();
-        let is_consensus = finished.len() > n_restarts;
+        let (is_consensus, is_plain) = (finished.len() > n_restarts, self.is_plain());
         let (done, values) = finished.swap_remove(if is_consensus { n_restarts } else { chosen });
         let mut model = model_of(run, checksum, done, values);
         let clusters = if is_consensus {
@@ -227,12 +228,16 @@ impl Compared {
         };
         metadata.restarts = restarts.iter().enumerate().map(summary).collect();
         metadata.stability = vote.as_ref().map(|vote| vote.stability);
-        let voted = vote.as_ref().filter(|_| is_consensus && plain.is_none());
+        let voted = vote.as_ref().filter(|_| is_consensus && !is_plain);
         metadata.plain = plain;
         metadata.consensus = voted.map(|vote| ConsensusSummary::new(vote, metadata.n_clusters));
         if let Some(judge) = &judge {
             metadata.prepared_modularity = Some(judge.modularity(&clusters)?);
             metadata.kmeans_modularity = judge.kmeans_modularity(run.device, metadata.n_clusters)?;
+            if run.settings.preparation.is_all_gaussian() {
+                let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
+                model.set_density(density_of_rows(run.device, judge, &mut check_interrupt)?);
+            }
         }
         Ok(Fit { model, clusters, restarts, assignments, chosen, vote })
     }

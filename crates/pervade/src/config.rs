@@ -176,7 +176,7 @@ pub struct Settings {
     pub gamma: Gamma,
     /// Monte Carlo samples of z per row, L.
     pub samples: usize,
-    /// Latent columns, J; by default 10, or half the number of columns if that is less.
+    /// Latent columns, J; by default 12, or half the number of columns if that is less. The paper has 10.
     pub latents: Option<usize>,
     /// The kind of networks: fully connected, or convolutional for images.
     #[serde(default, skip_serializing_if = "NetworkKind::is_dense")]
@@ -302,7 +302,7 @@ impl Settings {
                     Clusters::Fixed(k) => Some(k),
                     Clusters::Auto => None,
                 },
-                latents: Some(sizes::LATENTS),
+                latents: Some(sizes::PAPER_LATENTS),
                 hidden: Some(NetworkKind::Dense.default_hidden()),
                 gamma: Gamma::Sampled,
                 // The authors' code sums squared errors, which is a fixed variance of one half.
@@ -330,7 +330,7 @@ impl Settings {
 
     /// Latent columns; the paper's number if it is not chosen yet.
     pub fn latents(&self) -> usize {
-        self.latents.unwrap_or(sizes::LATENTS)
+        self.latents.unwrap_or(sizes::PAPER_LATENTS)
     }
 
     /// The settings with a change applied.

@@ -153,3 +153,18 @@ fn label_free_scores() {
     assert_eq!(silhouette(&[0.0, 1.0], 1, &[3, 3], 10, key()).unwrap(), None, "one cluster");
     assert!(ari(&[], &[]).is_err() && ari(&[1], &[1, 2]).is_err());
 }
+
+/// Ward's tree of three groups on a line, and its ends: one point, and points that are all the same.
+#[test]
+fn wards_tree_cuts_into_the_nearest_groups() {
+    use pervade::graph::{SquareDistances, cut, ward};
+    let rows = [0.0f32, 0.1, 10.0, 10.2, 0.2, 30.0];
+    let tree = ward(SquareDistances::euclidean(&rows, 1));
+    assert_eq!(tree.len(), 5);
+    assert_eq!(cut(&tree, 6, 3).0, [0, 0, 1, 1, 0, 2]);
+    assert_eq!(cut(&tree, 6, 2).0, [0, 0, 0, 0, 0, 1]);
+    // The first merge: half the squared distance of two points, times two.
+    assert!((tree[0].square - 0.01).abs() < 1e-6, "{}", tree[0].square);
+    assert!(ward(SquareDistances::euclidean(&rows[..1], 1)).is_empty());
+    assert_eq!(cut(&ward(SquareDistances::euclidean(&[2.0; 4], 1)), 4, 4).0, [0, 1, 2, 3]);
+}

@@ -5,7 +5,7 @@ mod common;
 use common::{assert_close, planted, same_on_any_number_of_threads};
 use pervade::compute::Cpu;
 use pervade::metrics::{accuracy, ari};
-use pervade::mixture::{self, DiagonalMixture, EmOptions};
+use pervade::mixture::{self, DiagonalMixture, EmOptions, FullMixture};
 use pervade::seed::{Key, Stream};
 use proptest::prelude::*;
 
@@ -155,4 +155,26 @@ fn impossible_fits_give_an_error() {
     );
     assert_eq!(message(&[], 1), "`latents`: 0 values do not make rows of 2 columns");
     assert!(DiagonalMixture::new(vec![0.0], vec![0.0], vec![0.0], 1).is_err(), "a variance of zero");
+}
+
+/// The density of the observed cells is the integral over the missing one, and one Gaussian has the moments of the mixture.
+#[test]
+fn full_mixtures_integrate_missing_cells_out() {
+    let covariances = vec![vec![1.0, 0.6, 0.6, 2.0], vec![0.5, -0.2, -0.2, 0.4]];
+    let mixture =
+        FullMixture::new(vec![0.3f64.ln(), 0.7f64.ln()], vec![-1.0, 0.5, 2.0, -0.5], covariances).unwrap();
+    let step = 0.01;
+    let grid = || (-1500..1500).map(|i| i as f32 * step as f32);
+    for x in [-2.0, 0.3, 2.5] {
+        let integral: f64 = grid().map(|y| mixture.log_density(&[x, y]).exp() * step).sum();
+        let marginal = mixture.log_density(&[x, f32::NAN]).exp();
+        assert!((integral - marginal).abs() < 1e-6, "{integral}, {marginal}");
+    }
+    assert_eq!(mixture.log_density(&[f32::NAN, f32::NAN]), 0.0);
+    let one = mixture.merged().unwrap();
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a}, {b}");
+    close(one.means[0], 0.3 * -1.0 + 0.7 * 2.0);
+    close(one.covariances[0][0], 0.3 * 1.0 + 0.7 * 0.5 + 0.3 * 0.7 * 9.0);
+    close(one.covariances[0][1], 0.3 * 0.6 - 0.7 * 0.2 + 0.3 * 0.7 * 3.0 * -1.0);
+    assert!(FullMixture::new(vec![0.0], vec![0.0, 0.0], vec![vec![1.0, 2.0, 2.0, 1.0]]).is_err());
 }

@@ -137,3 +137,50 @@ fn planted_clusters_with_gaps_are_found_and_survive_the_file() {
     let scores = model.score(&cpu, &data).unwrap();
     assert!(scores.iter().all(|score| score.is_finite()));
 }
+
+/// Two groups; the second column follows the first, the third is noise. `[n, 3]`
+fn numbers(n: usize) -> Vec<f64> {
+    let key = Key::new(11, Stream::Sample, 1);
+    let row = |i: usize| {
+        let normal = |which: u32| (0..12).map(|t| key.uniform(i as u64, which, 1 + t)).sum::<f64>() - 6.0;
+        let first = if i.is_multiple_of(2) { 3.0 } else { -3.0 } + normal(0);
+        [first, first + 0.3 * normal(1), normal(2)]
+    };
+    (0..n).flat_map(row).collect()
+}
+
+#[test]
+fn small_tables_of_numbers_have_a_density_and_know_anomalies() {
+    let columns = ["a", "b", "c"].map(|name| Column::new(name, ColumnType::Number)).to_vec();
+    let schema = Arc::new(Schema { columns, is_named: true, ..Schema::default() });
+    let table = |cells: Vec<f64>| Dataset::typed(cells, schema.clone(), "numbers".to_string()).unwrap();
+    let (data, cpu) = (table(numbers(300)), Cpu::new());
+    let settings = Settings::recipe(Recipe::Robust, Clusters::Fixed(2)).check(&data).unwrap();
+    let fitted = fit(&data, &settings, &cpu, &mut Silent, None).unwrap();
+    let bytes = fitted.model.to_bytes().unwrap();
+    let model = pervade::Vade::from_bytes(&bytes, "model".as_ref()).unwrap();
+    assert_eq!(model.to_bytes().unwrap(), bytes);
+
+    // An even mixture of two densities is at most ln 2 below either.
+    let (scores, own) = (model.score(&cpu, &data).unwrap(), model.network_score(&cpu, &data).unwrap());
+    assert!(scores.iter().zip(&own).all(|(score, own)| *score > own - 0.7), "{scores:?} {own:?}");
+    assert_ne!(scores, own);
+
+    let odd = table(vec![3.0, 3.0, 0.0, 3.0, -3.0, 0.0, 3.0, 3.0, 9.0, 3.0, f64::NAN, 0.0]);
+    let anomaly = |data: &Dataset| model.anomaly(&cpu, data, &model.score(&cpu, data).unwrap()).unwrap();
+    let usual = anomaly(&data);
+    let rank = |x: f64| usual.iter().filter(|&&other| other < x).count() as f64 / usual.len() as f64;
+    let ranks: Vec<f64> = anomaly(&odd).into_iter().map(rank).collect();
+    assert!(ranks[0] < 0.8 && ranks[1] == 1.0 && ranks[2] == 1.0 && ranks[3] < 0.8, "{ranks:?}");
+
+    // Where the second cell is missing, it follows the first; draws vary around that.
+    let gaps = table(numbers(40).chunks(3).flat_map(|row| [row[0], f64::NAN, row[2]]).collect());
+    let error = |filled: &[f64]| {
+        let squares = filled.chunks(3).map(|row| (row[1] - row[0]).powi(2));
+        (squares.sum::<f64>() / 40.0).sqrt()
+    };
+    let mean = model.impute(&cpu, &gaps, Cells::Mean, 0).unwrap();
+    let [drawn, again, other] = [1, 1, 2].map(|seed| model.impute(&cpu, &gaps, Cells::Draw, seed).unwrap());
+    assert!(error(&mean) < 1.0 && error(&drawn) > error(&mean) && error(&drawn) < 2.0, "{}", error(&mean));
+    assert!(drawn == again && drawn != other);
+}

@@ -35,7 +35,7 @@ pub(crate) struct ReconstructArgs {
     to: OutArgs,
 }
 
-/// Score every row by its ELBO, in nats: low for rows unlike those of the fit
+/// Score every row: its log density or ELBO in nats, low for rows unlike those of the fit, and how anomalous it is
 #[derive(Args)]
 #[command(after_help = "Example:
   pervade score digits.pervade new.csv --out scores.csv")]
@@ -94,15 +94,34 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
 pub(crate) fn score(args: &ScoreArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let _claim = args.to.claim(&args.both, common, console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
-    let values: Vec<f32> = on_device!(&device, device => model.score(device, &table.data)?)
-        .into_iter()
-        .map(|x| x as f32)
-        .collect();
-    let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
-    console.say(&format!("mean elbo {mean:.4} nats per row"));
-    let names = ["elbo".to_string()];
-    let rows = OutputRows { values: &values, n_columns: 1, names: Some(&names) };
-    deliver("scores", rows, &table, args.to.out.as_deref(), console)
+    let (scores, anomalies) = on_device!(&device, device => {
+        let scores = model.score(device, &table.data)?;
+        let anomalies = model.anomaly(device, &table.data, &scores)?;
+        (scores, anomalies)
+    });
+    let name = model.score_name();
+    let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
+    console.say(&format!("mean {} {mean:.4} nats per row", name.replace('_', " ")));
+    let [scores, anomalies] =
+        [scores, anomalies].map(|all| all.iter().map(|&x| x as f32).collect::<Vec<f32>>());
+    let values: Vec<f32> =
+        scores.iter().zip(&anomalies).flat_map(|(&score, &anomaly)| [score, anomaly]).collect();
+    let names = [name.to_string(), "anomaly".to_string()];
+    let rows = OutputRows { values: &values, n_columns: 2, names: Some(&names) };
+    let out = args.to.out.as_deref();
+    let kept = table.kept.as_ref();
+    outputs::table(&OutputTable { kept, rows: Some(rows), ..OutputTable::default() }, out, console)?;
+    said("scores", rows, console);
+    if console.json {
+        let key = format!("mean_{name}");
+        let object = object_of(rows).value(&key, json!(mean));
+        let object = match out {
+            Some(out) => object.value("out", json!(out.display().to_string())),
+            None => object.numbers("scores", &scores).numbers("anomaly", &anomalies),
+        };
+        console.result(&object, "")?;
+    }
+    Ok(Outcome::Done)
 }
 
 /// Writes the rows, after the columns that go along, and reports what was written.
@@ -126,26 +145,34 @@ fn report(
     out: Option<&Path>,
     console: &Console,
 ) -> Result<Outcome> {
-    let n = rows.values.len() / rows.n_columns.max(1);
-    console.say(&format!(
-        "{what} of {}, {}",
-        words::counted(n, "row"),
-        words::counted(rows.n_columns, "column")
-    ));
+    said(what, rows, console);
     if !console.json {
         return Ok(Outcome::Done);
     }
-    let mut object = Object::new([("rows", json!(n)), ("columns", json!(rows.n_columns))]);
-    object = match out {
+    let object = object_of(rows);
+    let object = match out {
         Some(out) => object.value("out", json!(out.display().to_string())),
         None if !cells.is_null() => object.value(what, cells),
         None if rows.n_columns == 1 => object.numbers(what, rows.values),
         None => object.rows(what, rows.values, rows.n_columns),
     };
-    if what == "scores" {
-        let sum: f64 = rows.values.iter().map(|&x| f64::from(x)).sum();
-        object = object.value("mean_elbo", json!(sum / n.max(1) as f64));
-    }
     console.result(&object, "")?;
     Ok(Outcome::Done)
+}
+
+/// Says how many rows were written.
+fn said(what: &str, rows: OutputRows<'_>, console: &Console) {
+    console.say(&format!(
+        "{what} of {}, {}",
+        words::counted(n_rows(rows), "row"),
+        words::counted(rows.n_columns, "column")
+    ));
+}
+
+fn object_of<'a>(rows: OutputRows<'_>) -> Object<'a> {
+    Object::new([("rows", json!(n_rows(rows))), ("columns", json!(rows.n_columns))])
+}
+
+fn n_rows(rows: OutputRows<'_>) -> usize {
+    rows.values.len() / rows.n_columns.max(1)
 }

@@ -204,6 +204,23 @@ impl TypedColumn {
         }
     }
 
+    /// Its part of the decoder's output as expected values: the mean of a number, the probability of a one, or that of each level.
+    pub fn expected(&self, output: &[f32]) -> Vec<f64> {
+        match self.family {
+            ColumnFamily::Categorical { .. } => {
+                let logits = self.outputs(output);
+                let log_sum = density::log_sum_exp(logits);
+                logits.iter().map(|&o| exp(f64::from(o) - log_sum)).collect()
+            }
+            _ => vec![f64::from(self.mean(output))],
+        }
+    }
+
+    /// The variance of a Gaussian column.
+    pub fn variance(&self, scales: &[f32]) -> f64 {
+        exp(density::log_variance(self.log_scale(scales)))
+    }
+
     fn draw(&self, output: &[f32], scales: &[f32], mut random: CellRandom) -> f32 {
         let (output, scale) = (self.outputs(output), self.log_scale(scales));
         match self.family {

@@ -5,7 +5,10 @@ use super::{NetworkKind, PRETRAIN_STEPS};
 /// The widths of the paper's networks.
 const PAPER: [usize; 3] = [500, 500, 2000];
 /// Latent columns of the paper.
-pub(super) const LATENTS: usize = 10;
+pub(super) const PAPER_LATENTS: usize = 10;
+/// Latent columns of wide tables. Mean ACC of thirty restarts with 10 and 12: MNIST 97.4 (worst 96.1) and 97.5 (97.3), UCI HAR 83.7
+/// (68.0) and 85.0 (80.9). With 15 and 20 most restarts are better still, but one in ten has a bad start (docs/paper.md).
+const LATENTS: usize = 12;
 /// Rows from which the paper's networks suit wide tables.
 const LARGE_ROWS: usize = 5_000;
 /// Inputs from which the paper's networks suit large tables.
@@ -84,7 +87,7 @@ mod tests {
         ];
         for (n, d, pretrain, joint) in tables {
             assert_eq!(hidden(NetworkKind::Dense, n, d), PAPER);
-            assert_eq!((latents(d), batch(256, n, false)), (10, 256));
+            assert_eq!((latents(d), batch(256, n, false)), (12, 256));
             assert_eq!((pretrain_epochs(n / 256), joint_epochs(n / 256, false)), (pretrain, joint), "{n}");
         }
     }

@@ -317,21 +317,6 @@ impl<'d> Dataset<'d> {
         cells
     }
 
-    /// The same table with other cells.
-    pub(crate) fn with_cells<'c>(&self, cells: &'c [f64]) -> Dataset<'c> {
-        Dataset {
-            n_rows: self.n_rows,
-            n_columns: self.n_columns,
-            values: Values::F64(cells.into()),
-            column_names: self.column_names.clone(),
-            schema: self.schema.clone(),
-            image: self.image,
-            source: self.source.clone(),
-            file: None,
-            first_row: self.first_row,
-        }
-    }
-
     /// Sets the names of the columns.
     pub fn with_column_names(mut self, names: Vec<String>) -> Self {
         debug_assert_eq!(names.len(), self.n_columns);

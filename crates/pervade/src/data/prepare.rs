@@ -232,6 +232,22 @@ impl Preparation {
         }
     }
 
+    /// The mean of a cell of column `j` in the units of the data, whose prepared value has this mean and, if it is Gaussian, this
+    /// variance: the logarithm of an amount has its mean above the exponential of the logarithm's.
+    pub(crate) fn undo_mean(&self, j: usize, mean: f64, variance: f64) -> f64 {
+        let scale = f64::from(if self.scale.len() == 1 { self.scale[0] } else { self.scale[j] });
+        let shift = f64::from(self.shift.get(j).copied().unwrap_or(0.0));
+        if scale == 0.0 {
+            return shift;
+        }
+        let value = mean / scale + shift;
+        if self.log.get(j).copied().unwrap_or(false) {
+            (value + 0.5 * variance / (scale * scale)).exp_m1().max(0.0)
+        } else {
+            value
+        }
+    }
+
     /// Smallest and largest value of `data` after preparation.
     pub fn prepared_range(&self, data: &Dataset) -> (f32, f32) {
         let merge = |a: (f32, f32), b: (f32, f32)| (a.0.min(b.0), a.1.max(b.1));

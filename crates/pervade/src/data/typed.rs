@@ -91,6 +91,12 @@ impl Preparation {
         &self.columns
     }
 
+    /// Whether the columns have types, and all of them are numbers without gaps: the network's inputs are then the cells.
+    pub(crate) fn is_all_gaussian(&self) -> bool {
+        let is_plain = |c: &TypedColumn| c.family == ColumnFamily::Gaussian && c.gap.is_none();
+        !self.columns.is_empty() && self.columns.iter().all(is_plain)
+    }
+
     /// The sum that rows of counts are scaled to.
     pub(crate) fn row_sum(&self) -> f32 {
         self.row_sum.unwrap_or(1.0)
@@ -116,7 +122,8 @@ impl Preparation {
     }
 
     /// Writes row `i` as the network sees it into `out`, of length [`Preparation::n_distance_columns`]: for distances between
-    /// rows, and for methods without a network. Missing cells are zero, which is the mean of a number.
+    /// rows, and for methods without a network. Missing cells are zero, which is the mean of a number. Levels are scaled so that
+    /// the squared distance of two different ones is one, as it is for yes and no.
     pub fn distance_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
         if self.inputs() == Inputs::Values {
             return self.prepared_row_into(data, i, out);
@@ -125,6 +132,10 @@ impl Preparation {
         self.prepared_row_into(data, i, &mut cells);
         let mut input = vec![0.0; self.n_inputs()];
         self.inputs().write(&cells, &mut input);
+        for column in self.columns.iter().filter(|column| column.n_inputs() > 1) {
+            let levels = &mut input[column.input as usize..][..column.n_inputs()];
+            levels.iter_mut().for_each(|x| *x *= std::f32::consts::FRAC_1_SQRT_2);
+        }
         out.copy_from_slice(&input[..out.len()]);
     }
 

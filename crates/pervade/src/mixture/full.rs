@@ -50,6 +50,52 @@ pub struct FullMixture {
 }
 
 impl FullMixture {
+    /// The mixture with these parameters; an error if a covariance is not positive definite.
+    pub fn new(log_weights: Vec<f64>, means: Vec<f64>, covariances: Vec<Vec<f64>>) -> Result<Self> {
+        let d = means.len() / log_weights.len().max(1);
+        let factors = covariances.iter().enumerate().map(|(m, covariance)| inverse_factor(covariance, d, m));
+        let inverse_factors = factors.collect::<Result<_>>()?;
+        Ok(Self { log_weights, means, inverse_factors, covariances })
+    }
+
+    /// log p of the observed cells of a row, where NaN is missing: the others are integrated out, which leaves a mixture of the
+    /// observed columns' means and covariances.
+    ///
+    /// # Shapes
+    /// - row: `[D]`
+    pub fn log_density(&self, row: &[f32]) -> f64 {
+        let (k, d) = (self.log_weights.len(), row.len());
+        let observed: Vec<usize> = (0..d).filter(|&j| !row[j].is_nan()).collect();
+        if observed.len() == d {
+            let mut joints = self.log_joint(row);
+            return softmax(&mut joints);
+        }
+        let n = observed.len();
+        let pairs = || observed.iter().flat_map(|&i| observed.iter().map(move |&j| i * d + j));
+        let marginal = Self::new(
+            self.log_weights.clone(),
+            (0..k).flat_map(|m| observed.iter().map(move |&j| self.means[m * d + j])).collect(),
+            self.covariances.iter().map(|covariance| pairs().map(|at| covariance[at]).collect()).collect(),
+        );
+        let cells: Vec<f32> = observed.iter().map(|&j| row[j]).collect();
+        // A part of a positive definite matrix is positive definite.
+        if n == 0 { 0.0 } else { marginal.map_or(f64::NAN, |mixture| mixture.log_density(&cells)) }
+    }
+
+    /// One Gaussian with the mean and the covariance of the whole mixture.
+    pub fn merged(&self) -> Result<Self> {
+        let (k, d) = (self.log_weights.len(), self.means.len() / self.log_weights.len());
+        let weights: Vec<f64> = self.log_weights.iter().map(|w| w.exp()).collect();
+        let component = |m: usize| &self.means[m * d..][..d];
+        let mean: Vec<f64> = (0..d).map(|j| (0..k).map(|m| weights[m] * component(m)[j]).sum()).collect();
+        let covariance = |i: usize, j: usize| -> f64 {
+            let between = |m: usize| (component(m)[i] - mean[i]) * (component(m)[j] - mean[j]);
+            (0..k).map(|m| weights[m] * (self.covariances[m][i * d + j] + between(m))).sum()
+        };
+        let covariance = (0..d * d).map(|at| covariance(at / d, at % d)).collect();
+        Self::new(vec![0.0], mean, vec![covariance])
+    }
+
     /// The M-step: moments of the rows under `gamma`; a component without rows stays as in `previous`.
     ///
     /// # Shapes

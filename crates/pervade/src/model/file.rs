@@ -12,12 +12,17 @@ use super::vade::{Metadata, Vade};
 use crate::compute::{ColumnTable, Likelihood};
 use crate::data::PrepareKind;
 use crate::files::write_atomically;
+use crate::mixture::FullMixture;
+use crate::plain::RowDensity;
 use crate::{Error, Hint, Result};
 
 /// Name and version of the format. The version changes if older readers would misread the file.
 pub(super) const FORMAT: &str = "pervade-model-1";
 const FAMILY: &str = "pervade-model-";
 const GROUPS: &str = "mixture.groups";
+/// The density of the rows: log weights, means and covariances of a mixture, quantiles of the columns.
+const DENSITY: [&str; 4] =
+    ["density.log_weights", "density.means", "density.covariances", "density.quantiles"];
 /// The largest plausible number of columns or components; a header that claims more is refused.
 const MAX_COLUMNS: usize = 1 << 28;
 
@@ -37,6 +42,7 @@ impl Vade {
             tensors.push(NamedTensor::shaped(name.clone(), shape, values));
         }
         tensors.push(NamedTensor::integers(GROUPS, self.groups.clone()));
+        tensors.extend(self.density.iter().flat_map(density_tensors));
         let metadata = Metadata { checksum: Some(seal::UNSET.to_string()), ..self.metadata.clone() };
         let json = serde_json::to_string(&metadata).map_err(|e| Error::model("model file", e.to_string()))?;
         let mut bytes = serialize_tensors(&tensors, HashMap::from([("pervade".to_string(), json)]))?;
@@ -115,8 +121,51 @@ impl Vade {
             Some(_) => Vec::new(),
             None => vec![seal::unverified(path, "weights")],
         };
-        Ok(Self { metadata, architecture, values, groups, remarks })
+        let density = read_density(path, tensors, metadata.n_columns)?;
+        Ok(Self { metadata, architecture, values, groups, density, remarks })
     }
+}
+
+fn density_tensors(RowDensity { mixture, quantiles, .. }: &RowDensity) -> [NamedTensor; 4] {
+    let (k, d) = (mixture.log_weights.len(), mixture.means.len() / mixture.log_weights.len());
+    let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+    let [weights, means, covariances, columns] = DENSITY;
+    [
+        NamedTensor::floats(weights, single(&mixture.log_weights)),
+        NamedTensor::shaped(means, vec![k, d], &single(&mixture.means)),
+        NamedTensor::shaped(covariances, vec![k, d, d], &single(&mixture.covariances.concat())),
+        NamedTensor::shaped(columns, vec![d, quantiles.len() / d], quantiles),
+    ]
+}
+
+/// The density of the rows, if the file has one.
+fn read_density(path: &Path, tensors: &SafeTensors<'_>, d: usize) -> Result<Option<RowDensity>> {
+    let [weights, means, covariances, quantiles] = DENSITY;
+    if !tensors.names().contains(&weights) {
+        return Ok(None);
+    }
+    let bad = |what: &str| Error::model(path.display(), format!("its density of the rows {what}"));
+    let shape = |name: &str| shape_of(path, tensors, name);
+    let k: usize = shape(weights)?.iter().product();
+    let of_columns = shape(quantiles)?;
+    let is_right = k > 0
+        && (shape(means)?, shape(covariances)?) == (vec![k, d], vec![k, d, d])
+        && matches!(of_columns[..], [columns, n] if columns == d && n > 0);
+    if !is_right {
+        return Err(bad("is for another number of columns"));
+    }
+    let values = |name: &str| float_values(path, tensors, name);
+    let double = |name: &str| -> Result<Vec<f64>> { Ok(values(name)?.into_iter().map(f64::from).collect()) };
+    let (log_weights, means, covariances) = (double(weights)?, double(means)?, double(covariances)?);
+    let quantiles = values(quantiles)?;
+    let numbers = [&log_weights, &means, &covariances].into_iter().flatten().copied();
+    if numbers.chain(quantiles.iter().map(|&x| f64::from(x))).any(|x| !x.is_finite()) {
+        return Err(bad("has values that are not finite"));
+    }
+    let covariances = covariances.chunks_exact(d * d).map(<[f64]>::to_vec).collect();
+    let mixture = FullMixture::new(log_weights, means, covariances);
+    let density = mixture.and_then(|mixture| RowDensity::new(mixture, quantiles));
+    density.map(Some).map_err(|_| bad("is singular"))
 }
 
 /// Whether all groups are below `n_clusters` and every cluster has a component.

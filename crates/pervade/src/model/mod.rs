@@ -4,6 +4,7 @@ mod columns;
 mod density;
 mod explained;
 mod file;
+mod importance;
 mod impute;
 mod limits;
 pub(crate) mod seal;
@@ -11,7 +12,7 @@ pub(crate) mod tensors;
 mod usage;
 mod vade;
 
-pub use crate::plain::PlainSummary;
+pub use crate::plain::{CloseMethod, PlainMethod, PlainSummary};
 pub use columns::Matched;
 pub use explained::ExplainedColumn;
 pub(crate) use file::covers_clusters;

@@ -195,22 +195,31 @@ impl Vade {
     }
 
     /// Scores each row, in nats; the score is low for rows unlike those of the fit. For tables whose columns have types
-    /// it is the log density, estimated by importance sampling, otherwise the ELBO with z at its mean.
+    /// it is the log density, estimated by importance sampling, otherwise the ELBO with z at its mean. On small tables of
+    /// numbers the density is an even mixture of the model's and that of a Gaussian mixture on the rows.
     ///
     /// DEVIATION(score-at-mean): in this ELBO the reconstruction term is taken at the latent mean instead of a
     /// sample, and q(c|x) at its optimum, so that a row's score depends on the row alone.
     pub fn score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
+        self.score_with(device, data, true)
+    }
+
+    /// [`Vade::score`] by the networks alone, for comparisons between models of the same rows.
+    pub fn network_score<D: Device>(&self, device: &D, data: &Dataset) -> Result<Vec<f64>> {
+        self.score_with(device, data, false)
+    }
+
+    fn score_with<D: Device>(&self, device: &D, data: &Dataset, with_mixture: bool) -> Result<Vec<f64>> {
         let (j, c, d) = (self.n_latents(), self.groups.len(), self.n_columns());
         // Scores are `f64`: as many bytes as two `f32`.
         self.require_memory(device, "scoring the rows", data.n_rows(), 2, true)?;
         let data = &*self.matched(data)?;
         let (mut latents, mut scores) = (Vec::new(), Vec::with_capacity(data.n_rows()));
         let observed = self.observed();
+        if matches!(self.metadata.likelihood, Likelihood::Typed { .. }) {
+            return self.typed_scores(device, data, with_mixture);
+        }
         self.for_each_block(device, data, Gamma::Exact, |pass| {
-            if matches!(self.metadata.likelihood, Likelihood::Typed { .. }) {
-                scores.extend(self.log_densities(device, data, &pass)?);
-                return Ok(());
-            }
             latents.clear();
             latents.extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
             let outputs = self.outputs(device, &latents)?;

@@ -8,7 +8,7 @@ use crate::config::{CheckedSettings, Settings};
 use crate::data::{Dataset, ImageShape, Preparation, Schema};
 use crate::metrics::Vote;
 use crate::nn::Architecture;
-use crate::plain::PlainSummary;
+use crate::plain::{PlainSummary, RowDensity};
 use crate::record::Finished;
 use crate::record::{RestartRecord, StateScores};
 
@@ -62,7 +62,7 @@ pub struct Metadata {
     /// The vote of the restarts, if the model is their consensus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consensus: Option<ConsensusSummary>,
-    /// The plain mixture whose clusters the model was trained towards, if it was preferred to the networks' own.
+    /// How plain methods compare with the networks on a small table, and which one was preferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<PlainSummary>,
     /// Modularity of the clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
@@ -81,8 +81,12 @@ pub struct Metadata {
 const NOTABLE: f64 = 0.005;
 
 impl Metadata {
-    /// A remark if the clusters of k-means on the prepared rows have a notably higher modularity than the model's.
+    /// A remark if the clusters of k-means on the prepared rows have a notably higher modularity than the model's. On small
+    /// tables those of [`plain`](Self::plain) say so.
     pub fn kmeans_remark(&self) -> Option<String> {
+        if self.plain.is_some() {
+            return None;
+        }
         let (own, kmeans) = (self.prepared_modularity?, self.kmeans_modularity?);
         (kmeans > own + NOTABLE).then(|| {
             format!(
@@ -148,6 +152,8 @@ pub struct Vade {
     pub(super) values: Vec<f32>,
     /// Cluster of each component.
     pub(super) groups: Vec<u32>,
+    /// The density of the prepared rows of a small table of numbers, which scores use beside the networks.
+    pub(super) density: Option<RowDensity>,
     /// Remarks for the user about the file that it was read from.
     pub(super) remarks: Vec<String>,
 }
@@ -189,12 +195,24 @@ impl Vade {
             kmeans_modularity: None,
             checksum: None,
         };
-        Self { metadata, architecture: architecture.clone(), values, groups, remarks: Vec::new() }
+        Self {
+            metadata,
+            architecture: architecture.clone(),
+            values,
+            groups,
+            density: None,
+            remarks: Vec::new(),
+        }
     }
 
     /// For the metadata that are known once all restarts are finished.
     pub(crate) fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
+    }
+
+    /// Sets the density of the rows that scores use beside the networks.
+    pub(crate) fn set_density(&mut self, density: Option<RowDensity>) {
+        self.density = density;
     }
 
     /// Settings, data and history of the fit.
