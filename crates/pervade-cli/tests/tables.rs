@@ -57,7 +57,7 @@ fn penguins_are_fitted_and_assigned_as_they_are() {
     );
     let refused = sandbox.run(&["assign", "m.pervade", "p.csv"]);
     assert!(refused.status == 2 && refused.stderr.contains("unexpected: `species`"), "{}", refused.stderr);
-    for (command, header) in [("score", "id,elbo"), ("embed", "id,latent_0,latent_1")] {
+    for (command, header) in [("score", "id,log_density,anomaly"), ("embed", "id,latent_0,latent_1")] {
         let ran = sandbox.run(&[command, "m.pervade", "new.csv"]).done();
         assert_eq!(ran.stdout.lines().next(), Some(header), "{command}");
     }

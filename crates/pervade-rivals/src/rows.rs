@@ -21,7 +21,7 @@ pub(crate) fn dense(data: &Dataset, preparation: &Preparation) -> Result<Vec<f32
     require("the prepared rows of all columns", &need, "give fewer rows or columns")?;
     let mut rows = vec![0.0; data.n_rows() * d];
     for (i, row) in rows.chunks_exact_mut(d).enumerate() {
-        preparation.distance_row_into(data, i, row);
+        preparation.input_row_into(data, i, row);
     }
     Ok(rows)
 }

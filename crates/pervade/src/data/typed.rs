@@ -121,10 +121,9 @@ impl Preparation {
         self.n_inputs() - self.columns.iter().filter(|column| column.gap.is_some()).count()
     }
 
-    /// Writes row `i` as the network sees it into `out`, of length [`Preparation::n_distance_columns`]: for distances between
-    /// rows, and for methods without a network. Missing cells are zero, which is the mean of a number. Levels are scaled so that
-    /// the squared distance of two different ones is one, as it is for yes and no.
-    pub fn distance_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
+    /// Writes row `i` as the network sees it into `out`, of length [`Preparation::n_distance_columns`], for methods without a
+    /// network. Missing cells are zero, which is the mean of a number.
+    pub fn input_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
         if self.inputs() == Inputs::Values {
             return self.prepared_row_into(data, i, out);
         }
@@ -132,11 +131,17 @@ impl Preparation {
         self.prepared_row_into(data, i, &mut cells);
         let mut input = vec![0.0; self.n_inputs()];
         self.inputs().write(&cells, &mut input);
+        out.copy_from_slice(&input[..out.len()]);
+    }
+
+    /// [`Preparation::input_row_into`] for distances between rows: levels are scaled so that the squared distance of two different
+    /// ones is one, as it is for yes and no.
+    pub(crate) fn distance_row_into(&self, data: &Dataset, i: usize, out: &mut [f32]) {
+        self.input_row_into(data, i, out);
         for column in self.columns.iter().filter(|column| column.n_inputs() > 1) {
-            let levels = &mut input[column.input as usize..][..column.n_inputs()];
+            let levels = &mut out[column.input as usize..][..column.n_inputs()];
             levels.iter_mut().for_each(|x| *x *= std::f32::consts::FRAC_1_SQRT_2);
         }
-        out.copy_from_slice(&input[..out.len()]);
     }
 
     /// An imputed value of column `j` as a cell of the table: counts are whole, and yes/no is one or the other.
