@@ -8,6 +8,7 @@
 mod curves;
 mod font;
 mod images;
+mod layout;
 mod page;
 mod palette;
 mod raster;
@@ -17,6 +18,7 @@ mod tsne;
 
 pub use curves::{Curves, Level, Line};
 pub use images::{ImagePanel, image_panels};
+pub use layout::{Layout, LayoutError, LayoutInput};
 pub use page::{Anchor, Item, Page};
 pub use palette::Shape;
 pub use palette::{BLACK, Colour, GREY, OKABE_ITO, PALE, WHITE, class_colour, class_shape};
