@@ -168,7 +168,7 @@ fn roots_of_unity(n: usize) -> Vec<[f64; 2]> {
             1 => [-1.0, 0.0],
             2 => [0.0, -1.0],
             _ => {
-                let cosine = ((1.0 + first[0]) / 2.0).sqrt();
+                let cosine = (0.5 + 0.5 * first[0]).sqrt();
                 [cosine, first[1] / (2.0 * cosine)]
             }
         };

@@ -57,8 +57,9 @@ pub struct Layout {
     pub early_iterations: usize,
     /// The factor of the attraction in the early iterations.
     pub early_exaggeration: f64,
-    /// The factor of the attraction afterwards: 1 is t-SNE, 4 gives islands with clear gaps. If `None`, it is 1 up to
-    /// 10,000 rows that are laid out, and grows to 4 at 100,000.
+    /// The factor of the attraction afterwards: 1 is t-SNE, and larger ones widen the gaps between islands at the cost
+    /// of what is near what within them. If `None`, it is 1 up to 10,000 rows that are laid out, and grows to 1.5 at
+    /// 50,000.
     pub late_exaggeration: Option<f64>,
 }
 
@@ -79,7 +80,7 @@ impl Default for Layout {
 const EXACT_ROWS: usize = 2000;
 /// Rows between two calls of the progress function.
 const BLOCK: usize = 8192;
-/// Larger values are scaled down before distances are computed, so that their squares stay finite.
+/// Larger values count as this one, so that squared distances stay finite; it is far from any other latent.
 const LARGEST: f32 = 1e15;
 
 /// The shares of the progress at which the neighbours are known, and at which the sample is laid out.
@@ -174,19 +175,19 @@ impl Layout {
     }
 }
 
+/// Chosen by the trustworthiness of 70,000 latents of MNIST, and by eye: 0.9991 with a factor of 1, where islands begin
+/// to touch, 0.9979 with 1.5, 0.9943 with 2, and 0.9782 with 4, where well separated clusters become dots.
 fn default_late_exaggeration(n_rows: usize) -> f64 {
-    let share = (n_rows as f64 - 10_000.0) / 90_000.0;
-    1.0 + 3.0 * share.clamp(0.0, 1.0)
+    let share = (n_rows as f64 - 10_000.0) / 40_000.0;
+    1.0 + 0.5 * share.clamp(0.0, 1.0)
 }
 
-/// Values of which the largest is at most [`LARGEST`], by a power of two, which changes no digits.
+/// Values within ±[`LARGEST`].
 fn within_range(values: &[f32]) -> Cow<'_, [f32]> {
-    let largest = values.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
-    let mut scale = 1.0f32;
-    while largest * scale > LARGEST {
-        scale *= 0.5;
+    if values.iter().all(|x| x.abs() <= LARGEST) {
+        return Cow::from(values);
     }
-    if scale < 1.0 { values.iter().map(|x| x * scale).collect() } else { Cow::from(values) }
+    values.iter().map(|x| x.clamp(-LARGEST, LARGEST)).collect()
 }
 
 /// The k nearest rows of each row. `[N, k]`

@@ -109,7 +109,8 @@ impl<'a> Anchors<'a> {
         let at = |index: u32| positions[rows[index as usize] as usize];
         let first = at(found[0].1);
         let gap = |index: u32| distance(at(index), first);
-        let closest = found[1..].iter().map(|&(_, index)| gap(index)).fold(f32::INFINITY, f32::min);
+        let gaps = found[1..].iter().map(|&(_, index)| gap(index));
+        let closest = gaps.filter(|&gap| gap > 0.0).fold(f32::INFINITY, f32::min);
         let spacing = if closest.is_finite() { closest } else { 1.0 };
         let centre = if found[0].0 > 0.0 {
             let near = found.iter().filter(|&&(_, index)| gap(index) <= REACH * spacing);
