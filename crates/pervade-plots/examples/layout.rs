@@ -41,6 +41,12 @@ fn words(path: &str) -> std::io::Result<impl Iterator<Item = [u8; 4]>> {
     Ok((0..bytes.len() / 4).map(move |i| [0, 1, 2, 3].map(|b| bytes[4 * i + b])))
 }
 
+/// The most memory that this process has had, where the system tells.
+fn peak_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| Some(line.strip_prefix("VmHWM:")?.trim().to_string()))
+}
+
 fn picture(points: &[[f32; 2]], classes: Vec<u32>) -> std::io::Result<Vec<u8>> {
     let n_classes = classes.iter().max().map_or(1, |&largest| largest as usize + 1);
     let set = Classes {
@@ -80,7 +86,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         true
     })?;
-    writeln!(std::io::stderr(), "{} rows in {:.1} s", points.len(), start.elapsed().as_secs_f64())?;
+    let (seconds, peak) = (start.elapsed().as_secs_f64(), peak_memory().unwrap_or("?".into()));
+    writeln!(std::io::stderr(), "{} rows in {seconds:.1} s, peak memory {peak}", points.len())?;
     let bytes: Vec<u8> = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
     std::fs::write(output, bytes)?;
     if let Some(path) = options.picture {

@@ -221,7 +221,7 @@ fn place_others(
     if others.is_empty() {
         return Ok(());
     }
-    let anchors = Anchors::new(latents, n_latents, components, laid_out);
+    let anchors = Anchors::new(latents, n_latents, components, laid_out, positions);
     for (block, rows) in others.chunks(BLOCK).enumerate() {
         progress.at(LAID_OUT..1.0, block * BLOCK, others.len())?;
         let placed: Vec<[f32; 2]> = rows.par_iter().map(|&row| anchors.place(row, positions)).collect();

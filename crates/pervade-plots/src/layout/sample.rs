@@ -6,9 +6,11 @@ use super::tree::Tree;
 
 /// Rows of the sample that place another row.
 const ANCHORS: usize = 5;
-/// An anchor counts if it is at most this many times as far from the first one as the second is, on the map: a row
-/// between two islands belongs to one of them, not to the gap.
-const REACH: f32 = 4.0;
+/// An anchor counts if it is at most this many times the usual distance of neighbours from the first one, on the map:
+/// a row between two islands belongs to one of them, not to the gap.
+const REACH: f32 = 5.0;
+/// Rows whose distance to their neighbour on the map is measured.
+const MEASURED: usize = 1000;
 /// A component keeps at least this many rows (or all), so that small islands stay.
 const FEWEST_OF_COMPONENT: usize = 32;
 
@@ -76,12 +78,20 @@ pub(super) struct Anchors<'a> {
     components: &'a [u32],
     /// The component, the rows and their tree, in increasing order of components.
     trees: Vec<(u32, Vec<u32>, Tree)>,
+    /// The usual distance of an anchor to the nearest one on the map.
+    spacing: f32,
 }
 
 impl<'a> Anchors<'a> {
     /// # Shapes
-    /// - latents: `[N, J]`, components: `[N]`
-    pub(super) fn new(latents: &'a [f32], n_latents: usize, components: &'a [u32], placed: &[u32]) -> Self {
+    /// - latents: `[N, J]`, components: `[N]`, positions: `[N, 2]`, of which those of the rows `placed` are read
+    pub(super) fn new(
+        latents: &'a [f32],
+        n_latents: usize,
+        components: &'a [u32],
+        placed: &[u32],
+        positions: &[[f32; 2]],
+    ) -> Self {
         let mut by_component: Vec<u32> = placed.to_vec();
         by_component.sort_unstable_by_key(|&row| (components[row as usize], row));
         let same = |a: &u32, b: &u32| components[*a as usize] == components[*b as usize];
@@ -92,11 +102,11 @@ impl<'a> Anchors<'a> {
             (components[rows[0] as usize], rows.to_vec(), Tree::new(&values, n_latents))
         };
         let trees = groups.par_iter().map(tree).collect();
-        Self { n_latents, latents, components, trees }
+        Self { n_latents, latents, components, trees, spacing: usual_spacing(placed, positions) }
     }
 
     /// The position of a row that was not laid out: the mean of its nearest anchors of the same component, weighted
-    /// by the inverse squared distance, and an offset within the anchors' distance so that points do not coincide.
+    /// by the inverse squared distance, and an offset so that points do not coincide.
     ///
     /// # Shapes
     /// - positions: `[N, 2]`, of which those of the anchors are read
@@ -107,21 +117,28 @@ impl<'a> Anchors<'a> {
         let (_, rows, tree) = &self.trees[slot];
         let found = tree.nearest(own, ANCHORS, None);
         let at = |index: u32| positions[rows[index as usize] as usize];
-        let first = at(found[0].1);
-        let gap = |index: u32| distance(at(index), first);
-        let gaps = found[1..].iter().map(|&(_, index)| gap(index));
-        let closest = gaps.filter(|&gap| gap > 0.0).fold(f32::INFINITY, f32::min);
-        let spacing = if closest.is_finite() { closest } else { 1.0 };
-        let centre = if found[0].0 > 0.0 {
-            let near = found.iter().filter(|&&(_, index)| gap(index) <= REACH * spacing);
+        let (nearest, first) = (found[0].0, at(found[0].1));
+        let centre = if nearest > 0.0 {
+            let near = found.iter().filter(|&&(_, index)| distance(at(index), first) <= REACH * self.spacing);
             // Relative to the nearest, so that the weights neither overflow nor vanish.
-            weighted_mean(near.map(|&(distance, index)| (found[0].0 / distance, at(index))))
+            weighted_mean(near.map(|&(square, index)| (nearest / square, at(index))))
         } else {
             first
         };
         let offset = in_disc(row);
-        [0, 1].map(|axis| centre[axis] + 0.5 * spacing * offset[axis])
+        [0, 1].map(|axis| centre[axis] + self.spacing * offset[axis])
     }
+}
+
+/// The median distance of some of the rows `placed` to the nearest of them on the map, or 1 if there is none.
+fn usual_spacing(placed: &[u32], positions: &[[f32; 2]]) -> f32 {
+    let flat: Vec<f32> = placed.iter().flat_map(|&row| positions[row as usize]).collect();
+    let tree = Tree::new(&flat, 2);
+    let step = placed.len().div_ceil(MEASURED).max(1);
+    let nearest = |i: usize| Some(tree.nearest(&flat[2 * i..2 * i + 2], 1, Some(i as u32)).first()?.0.sqrt());
+    let mut gaps: Vec<f32> = (0..placed.len()).step_by(step).filter_map(nearest).collect();
+    gaps.sort_unstable_by(f32::total_cmp);
+    gaps.get(gaps.len() / 2).copied().filter(|&gap| gap > 0.0).unwrap_or(1.0)
 }
 
 fn weighted_mean(points: impl Iterator<Item = (f32, [f32; 2])>) -> [f32; 2] {
