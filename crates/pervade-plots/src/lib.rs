@@ -1,5 +1,6 @@
-//! Figures: curves with levels, scatter plots, grids of images, and t-SNE. Each figure becomes a [`Page`], which is
-//! rendered as SVG or PNG; nothing here reads or writes files, and the same data give the same bytes.
+//! Figures: curves with levels, scatter plots, grids of images, t-SNE, and the layout of many rows in the plane. Each
+//! figure becomes a [`Page`], which is rendered as SVG or PNG; nothing here reads or writes files, and the same data
+//! give the same bytes.
 //!
 //! A page is a list of shapes with two small renderers, so that SVG and PNG look the same. PNGs are rasterised by
 //! `tiny-skia`, with an embedded font: no system fonts are needed.
