@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::nullable::or_nan;
+
 /// Everything on the page. Row indices count from zero and are shown counting from one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -51,12 +53,15 @@ pub struct Map {
     /// Index of each point's row in the table, increasing; empty if all rows are shown.
     pub rows: Vec<u32>,
     /// Coordinates of the points.
+    #[serde(deserialize_with = "or_nan")]
     pub points: Vec<[f32; 2]>,
     /// Cluster of each point.
     pub clusters: Vec<u32>,
     /// Probability of that cluster, between 0 and 1.
+    #[serde(deserialize_with = "or_nan")]
     pub confidence: Vec<f32>,
     /// Score of each point, in nats; lower is stranger.
+    #[serde(deserialize_with = "or_nan")]
     pub scores: Vec<f32>,
     /// Columns that the points can be coloured by.
     pub columns: Vec<MapColumn>,
@@ -73,6 +78,7 @@ pub struct MapColumn {
     /// Names of its levels; empty for numbers.
     pub levels: Vec<String>,
     /// A number, or the index of a level; NaN where it is missing.
+    #[serde(deserialize_with = "or_nan")]
     pub values: Vec<f32>,
 }
 
@@ -87,6 +93,7 @@ pub struct Cluster {
     /// Counts of its rows by confidence, in ten equal steps from 0 to 1.
     pub confidence: [usize; 10],
     /// Mean confidence of its rows.
+    #[serde(deserialize_with = "or_nan")]
     pub mean_confidence: f64,
     /// Columns that tell it from the other rows, the most telling first.
     pub columns: Vec<Distinction>,
@@ -107,8 +114,10 @@ pub struct Distinction {
     /// Name of the column, or of a level as "column: level".
     pub column: String,
     /// Difference of the means in standard deviations of the column.
+    #[serde(deserialize_with = "or_nan")]
     pub difference: f64,
     /// Probability that a row of the cluster has a higher value than another row: 0.5 says nothing.
+    #[serde(deserialize_with = "or_nan")]
     pub auc: f64,
     /// Its typical value in the cluster, as text in the table's own units.
     pub inside: String,
@@ -125,14 +134,18 @@ pub enum Distribution {
     /// Shares of rows in bins of equal width.
     Histogram {
         /// The lower end of the first bin and the upper end of the last.
+        #[serde(deserialize_with = "or_nan")]
         range: [f64; 2],
         /// The same as text, such as dates.
         labels: [String; 2],
         /// In the cluster.
+        #[serde(deserialize_with = "or_nan")]
         inside: Vec<f32>,
         /// In the other rows.
+        #[serde(deserialize_with = "or_nan")]
         outside: Vec<f32>,
         /// In generated rows of the cluster.
+        #[serde(deserialize_with = "or_nan")]
         generated: Vec<f32>,
     },
     /// Shares of rows per level.
@@ -140,19 +153,25 @@ pub enum Distribution {
         /// Names of the levels.
         names: Vec<String>,
         /// In the cluster.
+        #[serde(deserialize_with = "or_nan")]
         inside: Vec<f32>,
         /// In the other rows.
+        #[serde(deserialize_with = "or_nan")]
         outside: Vec<f32>,
         /// In generated rows of the cluster.
+        #[serde(deserialize_with = "or_nan")]
         generated: Vec<f32>,
     },
     /// A term or count that is mostly zero: the share of rows above zero and the mean, in the cluster and outside.
     Term {
         /// Share above zero and mean in the cluster.
+        #[serde(deserialize_with = "or_nan")]
         inside: [f64; 2],
         /// Share above zero and mean in the other rows.
+        #[serde(deserialize_with = "or_nan")]
         outside: [f64; 2],
         /// Logarithm of the ratio of the odds of being above zero.
+        #[serde(deserialize_with = "or_nan")]
         log_odds: f64,
     },
 }
@@ -168,6 +187,7 @@ pub struct Example {
     /// Probability of its cluster.
     pub confidence: Option<f64>,
     /// The second most probable cluster and its probability, for doubtful rows.
+    #[serde(deserialize_with = "or_nan")]
     pub second: Option<(usize, f64)>,
     /// Some cells: the name of the column, and the value as it is in the table.
     pub cells: Vec<(String, String)>,
@@ -194,6 +214,7 @@ pub struct Picture {
 #[serde(default, deny_unknown_fields)]
 pub struct Overlap {
     /// Mean probability of cluster k over the rows of cluster j. `[K][K]`
+    #[serde(deserialize_with = "or_nan")]
     pub mean_probabilities: Vec<Vec<f64>>,
     /// Rows between pairs of clusters.
     pub between: Vec<Between>,
@@ -220,8 +241,10 @@ pub struct Outlier {
     /// Its cluster.
     pub cluster: usize,
     /// Its score, in nats.
+    #[serde(deserialize_with = "or_nan")]
     pub score: f64,
     /// The columns that cost most: name, value in the row, value that the model expects, nats.
+    #[serde(deserialize_with = "or_nan")]
     pub costs: Vec<(String, String, String, f64)>,
 }
 
@@ -232,6 +255,7 @@ pub struct Level {
     /// The number of clusters.
     pub clusters: usize,
     /// Modularity with that many.
+    #[serde(deserialize_with = "or_nan")]
     pub modularity: f64,
     /// Stability between fits, if it was measured.
     pub stability: Option<f64>,
@@ -244,8 +268,10 @@ pub struct Level {
 #[serde(default, deny_unknown_fields)]
 pub struct Restarts {
     /// ARI of each pair. `[R][R]`
+    #[serde(deserialize_with = "or_nan")]
     pub ari: Vec<Vec<f64>>,
     /// Their mean.
+    #[serde(deserialize_with = "or_nan")]
     pub stability: f64,
     /// What became of them: "consensus of 10 restarts", "restart 3 of 10".
     pub outcome: String,
@@ -262,5 +288,6 @@ pub struct Curve {
     /// Name of each line: a restart, or a term.
     pub lines: Vec<String>,
     /// Values per line and epoch; NaN where there is none.
+    #[serde(deserialize_with = "or_nan")]
     pub values: Vec<Vec<f64>>,
 }

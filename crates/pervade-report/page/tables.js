@@ -1,0 +1,93 @@
+// Tables of values and of example rows.
+
+// `headings` and `rows` hold texts or nodes; the first cell of each row is its heading.
+function table(caption, headings, rows, options = {}) {
+  const numeric = new Set(options.numeric ?? []);
+  const cell = (value, i) => {
+    const attributes = { class: numeric.has(i) ? "number" : null };
+    return i === 0 ? el("th", { scope: "row", ...attributes }, value) : el("td", attributes, value);
+  };
+  return scroller(caption, el("table", { class: options.class },
+    el("caption", { class: options.hideCaption ? "hidden" : null }, caption),
+    el("thead", {}, el("tr", {}, headings.map((heading, i) => el("th", { scope: "col", class: numeric.has(i) ? "number" : null }, heading)))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell))))));
+}
+
+// Wide content scrolls by itself, by keyboard too, instead of making the page wide.
+const scroller = (label, ...content) =>
+  el("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, ...content);
+
+const rowName = (example) => (example.row === null ? "generated" : count(example.row + 1));
+
+const exampleLabel = (example) => (example.name === null ? rowName(example) : [rowName(example), " ", data(example.name)]);
+
+// All names of cells in the order in which they first occur.
+const cellNames = (examples) => [...new Set(examples.flatMap((example) => example.cells.map(([name]) => name)))];
+
+function cellOf(example, name) {
+  const cell = example.cells.find(([column]) => column === name);
+  return cell ? cell[1] : "";
+}
+
+function secondText(example) {
+  return example.second === null ? "" : `cluster ${example.second[0]}, ${percent(example.second[1])}`;
+}
+
+// Columns of a table of examples: those that any of them has something in.
+function exampleColumns(examples) {
+  const any = (key) => examples.some((example) => example[key] !== null);
+  const fixed = [
+    { heading: "Row", show: (e) => rowName(e), csv: (e) => (e.row === null ? "" : e.row + 1), numeric: true },
+    any("name") && { heading: "Name", show: (e) => data(e.name ?? ""), csv: (e) => e.name ?? "" },
+    any("confidence") && { heading: "Confidence", show: (e) => percent(e.confidence), csv: (e) => e.confidence, numeric: true },
+    any("second") && { heading: "Second choice", show: secondText, csv: secondText },
+  ].filter(Boolean);
+  const generated = examples.every((example) => example.row === null);
+  const cells = cellNames(examples).map((name) => ({
+    heading: data(name), csvHeading: name, show: (e) => data(cellOf(e, name)), csv: (e) => cellOf(e, name),
+  }));
+  if (!generated || cells.length === 0) return [...fixed, ...cells];
+  const numbered = { heading: "No.", show: (e) => String(examples.indexOf(e) + 1), csv: (e) => examples.indexOf(e) + 1, numeric: true };
+  return [numbered, ...fixed.slice(1), ...cells];
+}
+
+function exampleTable(caption, examples) {
+  const columns = exampleColumns(examples);
+  const rows = examples.map((example) => columns.map((column) => column.show(example)));
+  const numeric = columns.flatMap((column, i) => (column.numeric ? [i] : []));
+  const csv = () => [
+    columns.map((column) => column.csvHeading ?? column.heading),
+    ...examples.map((example) => columns.map((column) => column.csv(example))),
+  ];
+  return el("div", { class: "examples" },
+    table(caption, columns.map((column) => column.heading), rows, { numeric }),
+    downloads(caption, { rows: csv }));
+}
+
+function pictureFigure(url, label, note) {
+  return el("figure", { class: "picture" },
+    el("img", { src: url, alt: label, loading: "lazy" }), el("figcaption", {}, note));
+}
+
+function exampleNote(example) {
+  if (example.row === null) return "generated";
+  const parts = [exampleLabel(example)];
+  if (example.confidence !== null) parts.push(el("br"), percent(example.confidence));
+  if (example.second !== null) parts.push(el("br"), `or ${example.second[0]}: ${percent(example.second[1])}`);
+  return parts;
+}
+
+function exampleAlt(example, i) {
+  if (example.row === null) return `Generated row ${i + 1}`;
+  return `Row ${count(example.row + 1)}`;
+}
+
+// Pictures if the rows are pictures, a table if not.
+function exampleList(caption, examples) {
+  if (examples.length === 0) return null;
+  if (!examples.some((example) => example.picture !== null)) return exampleTable(caption, examples);
+  const pictures = examples.filter((example) => example.picture !== null);
+  return el("div", { class: "examples" }, el("p", { class: "caption" }, caption),
+    el("div", { class: "pictures" },
+      pictures.map((example, i) => pictureFigure(example.picture, exampleAlt(example, i), exampleNote(example)))));
+}
