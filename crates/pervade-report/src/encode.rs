@@ -71,7 +71,9 @@ mod tests {
         let picture = |width, height, channels, n| Picture { width, height, channels, pixels: vec![7; n] };
         assert!(picture_url(&picture(2, 3, 1, 6)).unwrap().starts_with("data:image/png;base64,iVBOR"));
         assert!(picture_url(&picture(2, 3, 3, 18)).is_some());
-        for wrong in [picture(2, 3, 1, 5), picture(0, 3, 1, 0), picture(2, 3, 2, 12), picture(usize::MAX, 2, 3, 6)] {
+        for wrong in
+            [picture(2, 3, 1, 5), picture(0, 3, 1, 0), picture(2, 3, 2, 12), picture(usize::MAX, 2, 3, 6)]
+        {
             assert_eq!(picture_url(&wrong), None);
         }
     }

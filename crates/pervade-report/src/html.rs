@@ -4,11 +4,11 @@
 //! character can end the block. The script inserts them as text, never as HTML, and the security policy allows no
 //! script but the one whose hash it names, and no request at all.
 
+use crate::Content;
 use crate::encode::base64;
 use crate::packed_map::pack;
 use crate::sha256::sha256;
 use crate::view::View;
-use crate::Content;
 
 const STYLE: [&str; 4] = [
     include_str!("../page/base.css"),

@@ -212,7 +212,10 @@ mod tests {
     fn a_scale_ignores_a_few_extreme_values() {
         let mut values: Vec<f32> = (0..=1000).map(|i| i as f32).collect();
         let scale = Scale::of(values.iter().copied()).unwrap();
-        assert_eq!((scale.low, scale.high, scale.clipped_low, scale.clipped_high), (0.0, 1000.0, false, false));
+        assert_eq!(
+            (scale.low, scale.high, scale.clipped_low, scale.clipped_high),
+            (0.0, 1000.0, false, false)
+        );
         assert_eq!([0.0, 500.0, 1000.0, f32::NAN].map(|value| scale.byte(value)), [0, 127, 254, 255]);
         values.push(-1e30);
         let scale = Scale::of(values.into_iter()).unwrap();

@@ -32,7 +32,8 @@ fn compress(state: &mut [u32; 8], block: &[u8; 64], round_constants: &[u32; 64])
         let (early, late) = (schedule[t - 15], schedule[t - 2]);
         let sigma0 = early.rotate_right(7) ^ early.rotate_right(18) ^ (early >> 3);
         let sigma1 = late.rotate_right(17) ^ late.rotate_right(19) ^ (late >> 10);
-        schedule[t] = schedule[t - 16].wrapping_add(sigma0).wrapping_add(schedule[t - 7]).wrapping_add(sigma1);
+        schedule[t] =
+            schedule[t - 16].wrapping_add(sigma0).wrapping_add(schedule[t - 7]).wrapping_add(sigma1);
     }
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
     for t in 0..64 {

@@ -156,12 +156,17 @@ fn distinction_view(column: &Distinction) -> DistinctionView<'_> {
 fn distribution_view(distribution: &Distribution) -> DistributionView<'_> {
     match distribution {
         Distribution::Histogram { range: _, labels, inside, outside, generated } => {
-            DistributionView::Histogram { labels, shares: Shares::new(inside.len(), inside, outside, generated) }
+            DistributionView::Histogram {
+                labels,
+                shares: Shares::new(inside.len(), inside, outside, generated),
+            }
         }
         Distribution::Levels { names, inside, outside, generated } => {
             DistributionView::Levels { names, shares: Shares::new(names.len(), inside, outside, generated) }
         }
-        &Distribution::Term { inside, outside, log_odds } => DistributionView::Term { inside, outside, log_odds },
+        &Distribution::Term { inside, outside, log_odds } => {
+            DistributionView::Term { inside, outside, log_odds }
+        }
     }
 }
 

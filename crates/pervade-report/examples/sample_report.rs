@@ -1,0 +1,590 @@
+//! Writes reports about made-up data to a folder, for `scripts/browser-test` and for looking at:
+//! `cargo run --release -p pervade-report --example sample_report -- target/browser/samples`.
+//!
+//! Nothing here is computed by a model; numbers are drawn so that every part of the page has something to show.
+
+use std::path::Path;
+
+use pervade_report::*;
+
+fn main() -> std::io::Result<()> {
+    let folder = std::env::args().nth(1).unwrap_or_else(|| "target/browser/samples".to_string());
+    std::fs::create_dir_all(&folder)?;
+    let samples = [
+        ("mixed", mixed()),
+        ("pictures", pictures()),
+        ("terms", terms()),
+        ("hostile", hostile()),
+        ("million", million()),
+        ("small", small()),
+        ("empty", Content::default()),
+    ];
+    for (name, content) in samples {
+        std::fs::write(Path::new(&folder).join(format!("{name}.html")), page(&content))?;
+    }
+    Ok(())
+}
+
+/// SplitMix64: repeatable numbers without a dependency.
+struct Random(u64);
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Nearly normal: a sum of uniform numbers.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.uniform() * n as f64) as usize
+    }
+}
+
+/// Islands of different sizes and shapes, the first clusters the largest.
+fn map(n: usize, k: usize, random: &mut Random) -> Map {
+    let centers: Vec<[f64; 4]> = (0..k)
+        .map(|j| {
+            let angle = j as f64 * 2.4;
+            let radius = 3.2 * (j as f64 + 0.5).sqrt();
+            [radius * angle.cos(), radius * angle.sin(), 0.6 + random.uniform(), 0.6 + random.uniform()]
+        })
+        .collect();
+    let mut map = Map::default();
+    for _ in 0..n {
+        let cluster = ((random.uniform() * random.uniform().sqrt()) * k as f64) as usize;
+        let [x, y, width, height] = centers[cluster];
+        let (dx, dy) = (random.normal(), random.normal());
+        // A bent tail makes islands less like ellipses.
+        let bent = dx * dx * 0.25;
+        map.points.push([(x + width * dx * 0.8) as f32, (y + height * (dy + bent) * 0.7) as f32]);
+        map.clusters.push(cluster as u32);
+        map.confidence
+            .push((1.0 - 0.5 * random.uniform().powi(8) * (dx * dx + dy * dy) / 6.0).clamp(0.3, 1.0) as f32);
+        map.scores.push((-20.0 - dx * dx - dy * dy - 3.0 * random.uniform()) as f32);
+    }
+    map
+}
+
+fn sizes(map: &Map, k: usize) -> Vec<usize> {
+    let mut sizes = vec![0; k];
+    for &cluster in &map.clusters {
+        sizes[cluster as usize] += 1;
+    }
+    sizes
+}
+
+/// A histogram of a bell curve.
+fn bell(mean: f64, sd: f64, random: &mut Random) -> Vec<f32> {
+    let weights: Vec<f64> = (0..24)
+        .map(|bin| {
+            let z = ((f64::from(bin) + 0.5) / 24.0 - mean) / sd;
+            (-0.5 * z * z).exp() * (0.85 + 0.3 * random.uniform())
+        })
+        .collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| (weight / total) as f32).collect()
+}
+
+fn number_column(name: &str, k: usize, random: &mut Random) -> Distinction {
+    let (inside, outside) = (0.15 + 0.7 * random.uniform(), 0.5);
+    let in_units = |share: f64| format!("{:.1}", 30.0 + 40.0 * share + k as f64);
+    Distinction {
+        column: name.to_string(),
+        difference: (inside - outside) * 5.0,
+        auc: (0.5 + (inside - outside) * 1.4).clamp(0.01, 0.99),
+        inside: in_units(inside),
+        outside: in_units(outside),
+        distribution: Distribution::Histogram {
+            range: [30.0, 70.0],
+            labels: ["30".to_string(), "70".to_string()],
+            inside: bell(inside, 0.09, random),
+            outside: bell(outside, 0.2, random),
+            generated: bell(inside + 0.01, 0.1, random),
+        },
+    }
+}
+
+fn level_column(name: &str, names: &[&str], random: &mut Random) -> Distinction {
+    let mut shares = || {
+        let weights: Vec<f64> = names.iter().map(|_| random.uniform().powi(3)).collect();
+        let total: f64 = weights.iter().sum();
+        weights.iter().map(|weight| (weight / total) as f32).collect::<Vec<f32>>()
+    };
+    let (inside, outside) = (shares(), shares());
+    let most = |shares: &[f32]| {
+        let best = (0..names.len()).max_by(|&a, &b| shares[a].total_cmp(&shares[b])).unwrap_or(0);
+        format!("{} ({:.0} %)", names[best], 100.0 * shares[best])
+    };
+    let generated = inside.iter().zip(&outside).map(|(a, b)| 0.9 * a + 0.1 * b).collect();
+    Distinction {
+        column: name.to_string(),
+        difference: f64::from(inside[0] - outside[0]) * 2.0,
+        auc: 0.5 + 0.5 * f64::from(inside[0] - outside[0]),
+        inside: most(&inside),
+        outside: most(&outside),
+        distribution: Distribution::Levels {
+            names: names.iter().map(ToString::to_string).collect(),
+            inside,
+            outside,
+            generated,
+        },
+    }
+}
+
+const ISLANDS: [&str; 8] =
+    ["Biscoe", "Dream", "Torgersen", "Anvers", "Brabant", "Doumer", "Wiencke", "a very long island name"];
+const MEASURES: [&str; 4] = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"];
+
+fn cells(random: &mut Random) -> Vec<(String, String)> {
+    let mut cells: Vec<(String, String)> = Vec::new();
+    for name in MEASURES {
+        let value = if random.uniform() < 0.1 {
+            String::new()
+        } else {
+            format!("{:.1}", 30.0 + 40.0 * random.uniform())
+        };
+        cells.push((name.to_string(), value));
+    }
+    cells.push(("island".to_string(), ISLANDS[random.below(3)].to_string()));
+    cells.push(("sex".to_string(), ["female", "male", ""][random.below(3)].to_string()));
+    cells
+}
+
+fn examples(n: usize, confident: bool, k: usize, random: &mut Random) -> Vec<Example> {
+    let example = |_| {
+        let confidence =
+            if confident { 0.98 + 0.02 * random.uniform() } else { 0.4 + 0.2 * random.uniform() };
+        let row = random.below(1200);
+        Example {
+            row: Some(row),
+            name: Some(format!("N{}A{}", row / 2, row % 2 + 1)),
+            confidence: Some(confidence),
+            second: (!confident).then(|| (random.below(k), 1.0 - confidence - 0.02)),
+            cells: cells(random),
+            picture: None,
+        }
+    };
+    (0..n).map(example).collect()
+}
+
+fn generated(n: usize, random: &mut Random) -> Vec<Example> {
+    (0..n).map(|_| Example { cells: cells(random), ..Example::default() }).collect()
+}
+
+fn confidence_counts(n: usize, random: &mut Random) -> [usize; 10] {
+    let mut counts = [0; 10];
+    for _ in 0..n.min(5000) {
+        counts[((1.0 - random.uniform().powi(6) * 0.7) * 9.99) as usize] += 1;
+    }
+    counts
+}
+
+fn overlap(k: usize, random: &mut Random) -> Overlap {
+    let mut overlap = Overlap::default();
+    for j in 0..k {
+        let mut row: Vec<f64> = (0..k).map(|_| 0.06 * random.uniform().powi(6)).collect();
+        row[j] = 0.0;
+        row[j] = 1.0 - row.iter().sum::<f64>();
+        overlap.mean_probabilities.push(row);
+        for other in j + 1..k {
+            if other == j + 1 || random.uniform() < 0.4 {
+                let examples = examples(4, false, k, random);
+                overlap.between.push(Between {
+                    clusters: [j, other],
+                    n_rows: random.below(60) + 4,
+                    examples,
+                });
+            }
+        }
+    }
+    overlap
+}
+
+fn levels(chosen: usize) -> Vec<Level> {
+    let level = |clusters: usize| {
+        let distance = (clusters as f64 - chosen as f64) / 10.0;
+        let modularity = 0.82 - distance * distance * if distance < 0.0 { 4.0 } else { 0.4 };
+        let stability = (clusters % 2 == 0).then_some(0.97 - distance.abs() * 0.5);
+        Level { clusters, modularity, stability, chosen: clusters == chosen }
+    };
+    (2..=20).map(level).collect()
+}
+
+fn restarts(n: usize, random: &mut Random) -> Restarts {
+    let mut ari = vec![vec![1.0; n]; n];
+    for i in 0..n {
+        for j in 0..i {
+            ari[i][j] = 0.85 + 0.14 * random.uniform();
+            ari[j][i] = ari[i][j];
+        }
+    }
+    Restarts { ari, stability: 0.93, outcome: format!("Consensus of {n} restarts.") }
+}
+
+fn curves(random: &mut Random) -> Vec<Curve> {
+    let mut falling = |from: f64, to: f64| -> Vec<f64> {
+        (0..80)
+            .map(|e| {
+                to + (from - to) * (-f64::from(e) / 15.0).exp() + random.normal() * (from - to).abs() * 0.006
+            })
+            .collect()
+    };
+    let terms = vec![falling(-60.0, -21.0), falling(-58.0, -15.0), falling(-2.0, -6.0)];
+    let mut live: Vec<f64> = (0..80).map(|epoch| f64::from(50 - epoch / 3)).collect();
+    live[..10].fill(f64::NAN);
+    vec![
+        Curve {
+            name: "ELBO and its terms".to_string(),
+            unit: "nats per row".to_string(),
+            lines: ["ELBO", "reconstruction", "minus KL"].map(String::from).to_vec(),
+            values: terms,
+        },
+        Curve {
+            name: "Live components".to_string(),
+            unit: String::new(),
+            lines: vec!["restart 1".to_string()],
+            values: vec![live],
+        },
+    ]
+}
+
+fn provenance() -> Vec<(String, String)> {
+    let items = [
+        ("Command", "pervade fit penguins.csv --keep column:id --restarts 5 --report penguins.html"),
+        ("Settings", "latent 10, layers 500 500 2000, epochs 300, batch 100"),
+        ("Seed", "1"),
+        ("Data checksum", "xxh3 5f1c9a60d2b8e437"),
+        ("Version", "pervade 0.1.0"),
+    ];
+    items.map(|(name, value)| (name.to_string(), value.to_string())).to_vec()
+}
+
+/// Numbers, categories and gaps.
+fn mixed() -> Content {
+    let random = &mut Random(1);
+    let (n, k) = (1200, 5);
+    let mut map = map(n, k, random);
+    map.names = (0..n).map(|i| format!("N{}A{}", i / 2, i % 2 + 1)).collect();
+    let mass =
+        (0..n).map(|i| if i % 17 == 0 { f32::NAN } else { 3500.0 + 40.0 * map.points[i][0] }).collect();
+    map.columns.push(MapColumn { name: "body_mass_g".to_string(), levels: Vec::new(), values: mass });
+    let island = (0..n).map(|i| (map.clusters[i] % 3) as f32).collect();
+    map.columns.push(MapColumn {
+        name: "island".to_string(),
+        levels: ISLANDS[..3].iter().map(ToString::to_string).collect(),
+        values: island,
+    });
+    let cluster = |(j, n_rows): (usize, usize)| {
+        let mut columns: Vec<Distinction> =
+            MEASURES.iter().map(|name| number_column(name, j, random)).collect();
+        columns.push(level_column("island", &ISLANDS, random));
+        columns.push(level_column("sex", &["female", "male"], random));
+        Cluster {
+            name: (j == 1).then(|| "Gentoo, females".to_string()),
+            n_rows,
+            confidence: confidence_counts(n_rows, random),
+            mean_confidence: 0.9 + 0.09 * random.uniform(),
+            columns,
+            typical: examples(5, true, k, random),
+            doubtful: examples(5, false, k, random),
+            generated: generated(5, random),
+            mean_picture: None,
+        }
+    };
+    let clusters = sizes(&map, k).into_iter().enumerate().map(cluster).collect();
+    let outliers = (0..6).map(|i| outlier(i, k, random)).collect();
+    Content {
+        title: "penguins.csv".to_string(),
+        n_rows: n,
+        n_columns: 6,
+        verdict: verdict(),
+        map: Some(map),
+        clusters,
+        overlap: overlap(k, random),
+        outliers,
+        levels: levels(k),
+        restarts: Some(restarts(6, random)),
+        curves: curves(random),
+        provenance: provenance(),
+    }
+}
+
+fn verdict() -> Verdict {
+    let list = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    Verdict {
+        sentences: list(&[
+            "5 clusters in 1,200 rows. Six restarts agree well (ARI 0.93): the grouping does not depend on chance.",
+            "97 % of the rows belong clearly to one cluster; 38 rows lie between two.",
+        ]),
+        warnings: list(&["Column `sex` is missing in 9 % of the rows; gaps are filled in by the model."]),
+        next_steps: list(&[
+            "Look at the doubtful rows of cluster 3.",
+            "Assign new rows: `pervade assign penguins.pervade new.csv`",
+            "Compare with fewer clusters: `pervade fit penguins.csv --clusters 3`",
+        ]),
+    }
+}
+
+fn outlier(i: usize, k: usize, random: &mut Random) -> Outlier {
+    let cost = |name: &str, nats: f64| (name.to_string(), "999".to_string(), "42.1".to_string(), nats);
+    Outlier {
+        example: examples(1, true, k, random).remove(0),
+        cluster: random.below(k),
+        score: -480.0 + 60.0 * i as f64,
+        costs: vec![cost("flipper_length_mm", 310.5 - 40.0 * i as f64), cost("body_mass_g", 12.25)],
+    }
+}
+
+/// A ring, a bar or both, different for each cluster, with some noise.
+fn picture(cluster: usize, noise: f64, random: &mut Random) -> Picture {
+    let mut pixels = Vec::new();
+    for y in 0..16 {
+        for x in 0..16 {
+            let (dx, dy) = (f64::from(x) - 7.5, f64::from(y) - 7.5);
+            let ring = (dx.hypot(dy) - 2.5 - (cluster % 3) as f64 * 1.5).abs() < 1.2;
+            let angle = cluster as f64 * 0.6;
+            let bar = (dx * angle.cos() + dy * angle.sin()).abs() < 1.2 && cluster % 4 != 0;
+            let value = if ring || bar { 220.0 } else { 12.0 } + noise * random.normal() * 40.0;
+            pixels.push(value.clamp(0.0, 255.0) as u8);
+        }
+    }
+    Picture { width: 16, height: 16, channels: 1, pixels }
+}
+
+fn pictures() -> Content {
+    let random = &mut Random(2);
+    let (n, k) = (20_000, 10);
+    let map = map(n, k, random);
+    let rows = |cluster: usize, noise: f64, confident: bool, random: &mut Random| -> Vec<Example> {
+        let with_picture = |mut example: Example| {
+            example.cells.clear();
+            example.name = None;
+            example.picture = Some(picture(cluster, noise, random));
+            example
+        };
+        examples(10, confident, k, &mut Random(cluster as u64)).into_iter().map(with_picture).collect()
+    };
+    let cluster = |(j, n_rows): (usize, usize)| Cluster {
+        n_rows,
+        confidence: confidence_counts(n_rows, random),
+        mean_confidence: 0.95,
+        typical: rows(j, 0.2, true, random),
+        doubtful: rows(j, 1.4, false, random),
+        generated: rows(j, 0.05, true, random)
+            .into_iter()
+            .map(|e| Example { picture: e.picture, ..Example::default() })
+            .collect(),
+        mean_picture: Some(picture(j, 0.0, random)),
+        ..Cluster::default()
+    };
+    let clusters = sizes(&map, k).into_iter().enumerate().map(cluster).collect();
+    let mut overlap = overlap(k, random);
+    for pair in &mut overlap.between {
+        pair.examples = rows(pair.clusters[0], 1.0, false, random);
+    }
+    let outliers = (0..6).map(|i| Outlier {
+        example: rows(i, 2.0, false, random).remove(0),
+        costs: Vec::new(),
+        ..outlier(i, k, random)
+    });
+    Content {
+        title: "digits".to_string(),
+        n_rows: n,
+        n_columns: 256,
+        verdict: Verdict {
+            sentences: vec!["10 clusters in 20,000 pictures of 16 x 16 pixels.".to_string()],
+            ..Verdict::default()
+        },
+        map: Some(map),
+        clusters,
+        outliers: outliers.collect(),
+        overlap,
+        curves: curves(random),
+        provenance: provenance(),
+        ..Content::default()
+    }
+}
+
+const WORDS: [&str; 16] = [
+    "market",
+    "shares",
+    "goal",
+    "season",
+    "minister",
+    "vote",
+    "galaxy",
+    "orbit",
+    "protein",
+    "cell",
+    "guitar",
+    "album",
+    "recipe",
+    "flour",
+    "processor",
+    "compiler",
+];
+
+fn term(word: &str, top: bool, random: &mut Random) -> Distinction {
+    let share = if top { 0.5 + 0.45 * random.uniform() } else { 0.2 + 0.2 * random.uniform() };
+    let outside = 0.08 * random.uniform();
+    Distinction {
+        column: word.to_string(),
+        difference: 3.0 * share,
+        auc: 0.5 + share / 2.0,
+        inside: format!("{:.2}", share * 2.2),
+        outside: format!("{outside:.2}"),
+        distribution: Distribution::Term {
+            inside: [share, share * (1.0 + random.uniform())],
+            outside: [outside, outside * 1.1],
+            log_odds: (share / (1.0 - share)).ln() - (outside / (1.0 - outside)).ln(),
+        },
+    }
+}
+
+fn terms() -> Content {
+    let random = &mut Random(3);
+    let (n, k) = (60_000, 12);
+    let map = map(n, k, random);
+    let cluster = |(j, n_rows): (usize, usize)| Cluster {
+        n_rows,
+        confidence: confidence_counts(n_rows, random),
+        mean_confidence: 0.88,
+        columns: (0..8).map(|i| term(WORDS[(j + i * i) % 16], i < 4, random)).collect(),
+        typical: examples(4, true, k, random),
+        ..Cluster::default()
+    };
+    let clusters = sizes(&map, k).into_iter().enumerate().map(cluster).collect();
+    Content {
+        title: "Articles of a newspaper".to_string(),
+        n_rows: n,
+        n_columns: 20_000,
+        verdict: Verdict {
+            sentences: vec!["12 clusters in 60,000 documents.".to_string()],
+            ..Verdict::default()
+        },
+        map: Some(map),
+        clusters,
+        overlap: overlap(k, random),
+        levels: levels(k),
+        provenance: provenance(),
+        ..Content::default()
+    }
+}
+
+/// Every text of the page tries to be something else.
+fn hostile() -> Content {
+    let texts = [
+        "</script><script>window.attacked=1</script>",
+        "<img src=x onerror=\"window.attacked=1\">",
+        "\"><svg onload=window.attacked=1>",
+        "<!--<script>",
+        "javascript:window.attacked=1",
+        "\u{202e}right to left\u{202c}",
+        "a\0b\u{1}c\u{2028}d\u{2029}e",
+        "👩‍👩‍👧‍👦 café ẞ 中文",
+        "{{title}} ${1+1} `code` $& %s",
+        "=HYPERLINK(\"x\")",
+        "",
+    ];
+    let mut content = mixed();
+    let mut next = 0;
+    let mut text = || {
+        next += 1;
+        format!(
+            "{}{}",
+            texts[next % texts.len()],
+            if next % 13 == 0 { "W".repeat(300) } else { String::new() }
+        )
+    };
+    content.title = texts[0].to_string() + texts[5] + texts[6];
+    content.verdict = Verdict {
+        sentences: (0..11).map(|_| text()).collect(),
+        warnings: (0..3).map(|_| text()).collect(),
+        next_steps: (0..3).map(|_| text()).collect(),
+    };
+    if let Some(map) = &mut content.map {
+        map.names.iter_mut().for_each(|name| *name = text());
+        map.columns.iter_mut().for_each(|column| column.name = text());
+        map.columns[1].levels.iter_mut().for_each(|level| *level = text());
+    }
+    for cluster in &mut content.clusters {
+        cluster.name = Some(text());
+        for column in &mut cluster.columns {
+            (column.column, column.inside, column.outside) = (text(), text(), text());
+            match &mut column.distribution {
+                Distribution::Histogram { labels, .. } => *labels = [text(), text()],
+                Distribution::Levels { names, .. } => names.iter_mut().for_each(|name| *name = text()),
+                Distribution::Term { .. } => {}
+            }
+        }
+        for example in cluster.typical.iter_mut().chain(&mut cluster.doubtful).chain(&mut cluster.generated) {
+            example.name = Some(text());
+            example.cells.iter_mut().for_each(|cell| *cell = (text(), text()));
+        }
+    }
+    for outlier in &mut content.outliers {
+        outlier.costs.iter_mut().for_each(|cost| *cost = (text(), text(), text(), f64::NAN));
+    }
+    for curve in &mut content.curves {
+        (curve.name, curve.unit) = (text(), text());
+        curve.lines.iter_mut().for_each(|line| *line = text());
+    }
+    content.provenance.iter_mut().for_each(|item| *item = (text(), text()));
+    content
+}
+
+fn million() -> Content {
+    let random = &mut Random(4);
+    let (n, k) = (1_000_000, 20);
+    let map = map(n, k, random);
+    let cluster = |n_rows| Cluster {
+        n_rows,
+        confidence: confidence_counts(n_rows, random),
+        mean_confidence: 0.97,
+        ..Cluster::default()
+    };
+    let clusters = sizes(&map, k).into_iter().map(cluster).collect();
+    Content {
+        title: "A million rows".to_string(),
+        n_rows: n,
+        n_columns: 50,
+        verdict: Verdict {
+            sentences: vec!["20 clusters in 1,000,000 rows.".to_string()],
+            ..Verdict::default()
+        },
+        map: Some(map),
+        clusters,
+        ..Content::default()
+    }
+}
+
+/// One cluster and three rows, one of them nowhere.
+fn small() -> Content {
+    let map = Map {
+        points: vec![[1.0, 1.0], [f32::NAN, 0.0], [1.0, 1.0]],
+        clusters: vec![0; 3],
+        confidence: vec![f32::NAN; 3],
+        ..Map::default()
+    };
+    Content {
+        title: "three rows".to_string(),
+        n_rows: 3,
+        n_columns: 1,
+        verdict: Verdict {
+            warnings: vec!["3 rows are too few for clusters.".to_string()],
+            ..Verdict::default()
+        },
+        map: Some(map),
+        clusters: vec![Cluster { n_rows: 3, mean_confidence: f64::NAN, ..Cluster::default() }],
+        levels: vec![Level { clusters: 1, modularity: f64::NAN, stability: None, chosen: true }],
+        curves: vec![Curve { lines: vec!["a".into()], values: vec![vec![], vec![1.0]], ..Curve::default() }],
+        ..Content::default()
+    }
+}
