@@ -568,7 +568,7 @@ fn million() -> Content {
 /// One cluster and three rows, one of them nowhere.
 fn small() -> Content {
     let map = Map {
-        points: vec![[1.0, 1.0], [f32::NAN, 0.0], [1.0, 1.0]],
+        points: vec![[1.0, 1.0], [f32::NAN, 0.0], [2.0, 1.5]],
         clusters: vec![0; 3],
         confidence: vec![f32::NAN; 3],
         ..Map::default()

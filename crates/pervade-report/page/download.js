@@ -61,7 +61,11 @@ function stackedSvg(charts) {
   return svg("svg", { viewBox: `0 0 ${width} ${y}`, width, height: y }, ground, parts);
 }
 
-const svgBlob = (chart) => new Blob([new XMLSerializer().serializeToString(chart)], { type: "image/svg+xml" });
+// Control characters may stand in a text of the page, but not in XML.
+function svgBlob(chart) {
+  const text = new XMLSerializer().serializeToString(chart).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
+  return new Blob([text], { type: "image/svg+xml" });
+}
 
 async function savePng(name, chart) {
   const url = URL.createObjectURL(svgBlob(chart));

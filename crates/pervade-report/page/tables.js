@@ -44,7 +44,7 @@ function exampleColumns(examples) {
   ].filter(Boolean);
   const generated = examples.every((example) => example.row === null);
   const cells = cellNames(examples).map((name) => ({
-    heading: data(name), csvHeading: name, show: (e) => data(cellOf(e, name)), csv: (e) => cellOf(e, name),
+    heading: data(name || "(no name)"), csvHeading: name, show: (e) => data(cellOf(e, name)), csv: (e) => cellOf(e, name),
   }));
   if (!generated || cells.length === 0) return [...fixed, ...cells];
   const numbered = { heading: "No.", show: (e) => String(examples.indexOf(e) + 1), csv: (e) => examples.indexOf(e) + 1, numeric: true };
