@@ -456,7 +456,7 @@ fn terms() -> Content {
         n_rows,
         confidence: confidence_counts(n_rows, random),
         mean_confidence: 0.88,
-        columns: (0..8).map(|i| term(WORDS[(j + i * i) % 16], i < 4, random)).collect(),
+        columns: (0..8).map(|i| term(WORDS[(j + i * 5) % 16], i < 4, random)).collect(),
         typical: examples(4, true, k, random),
         ..Cluster::default()
     };

@@ -11,11 +11,14 @@ const totalRows = (content) => content.n_rows || content.clusters.reduce((sum, c
 
 function overviewTable(content) {
   const total = totalRows(content);
-  const main = (cluster) => cluster.columns.slice(0, 3).map((column, i) => [i > 0 ? ", " : "", data(column.column)]);
+  const arrow = ({ difference }) => (difference > 0 ? " ↑" : difference < 0 ? " ↓" : "");
+  const main = (cluster) => cluster.columns.slice(0, 3).map((column, i) => [i > 0 ? ", " : "", data(trimmed(column.column, 40)), arrow(column)]);
+  const hasColumns = content.clusters.some((cluster) => cluster.columns.length > 0);
   const rows = content.clusters.map((cluster, k) => [
-    clusterLink(content, k), count(cluster.n_rows), percent(cluster.n_rows / total), percent(cluster.mean_confidence), main(cluster),
+    clusterLink(content, k), count(cluster.n_rows), percent(cluster.n_rows / total), percent(cluster.mean_confidence),
+    ...(hasColumns ? [main(cluster)] : []),
   ]);
-  const headings = ["Cluster", "Rows", "Share", "Mean confidence", "Most telling columns"];
+  const headings = ["Cluster", "Rows", "Share", "Mean confidence", ...(hasColumns ? ["Highest (↑) or lowest (↓) against the rest"] : [])];
   const csv = () => [
     ["cluster", "name", "rows", "share", "mean confidence", "most telling columns"],
     ...content.clusters.map((c, k) => [k, c.name, c.n_rows, c.n_rows / total, c.mean_confidence, c.columns.map((x) => x.column).join("; ")]),
@@ -33,7 +36,7 @@ function distributionChart(column, k) {
 function columnItem(column, chart) {
   return el("li", {},
     el("p", { class: "column-name" }, data(column.column),
-      el("span", { class: "note" }, `${signed(column.difference)} sd · AUC ${number(column.auc)}`)),
+      el("span", { class: "note" }, `${column.difference > 0 ? "+" : ""}${fixed(column.difference)} sd · AUC ${fixed(column.auc)}`)),
     chart,
     el("p", { class: "values" }, el("b", { class: "inside-text" }, data(column.inside)), " here, ", data(column.outside), " elsewhere"));
 }
@@ -92,7 +95,7 @@ function exampleSets(cluster, k) {
   ].filter(([, examples]) => examples.length > 0);
   return sets.map(([name, examples], i) => {
     const pictures = examples.some((example) => example.picture !== null);
-    const list = exampleList(`${name} of cluster ${k}`, examples);
+    const list = exampleList(`${name} of cluster ${k}`, examples, true);
     return pictures ? list : el("details", { open: i === 0 }, el("summary", {}, `${name} (${examples.length})`), list);
   });
 }
@@ -133,7 +136,7 @@ function chartKey(content) {
       "Difference of means in standard deviations (sd) of the column. AUC: how often a row of the cluster has a higher value ",
       "than another row; 0.5 says nothing, 0 and 1 separate perfectly. There are no p-values: the clusters were made from these ",
       "columns, and tests would find differences even in noise."),
-    kinds.has("term") && el("p", { class: "note" }, "Dots: their size is the share of rows above zero, their shade the mean; dark is high."),
+    kinds.has("term") && el("p", { class: "note" }, "Dots: their size is the share of rows above zero, their shade the mean."),
   ];
 }
 

@@ -18,7 +18,7 @@ function steps(shares, width, height, top) {
 const trimmed = (text, length) => ([...text].length > length ? [...text].slice(0, length - 1).join("") + "…" : text);
 
 function histogramChart(distribution, label) {
-  const [width, height] = [240, 46];
+  const [width, height] = [220, 46];
   const { inside, outside, generated } = distribution.shares;
   const top = largest([...inside, ...outside, ...generated]) || 1;
   const [low, high] = distribution.labels;
@@ -48,7 +48,7 @@ function mainLevels(distribution, most) {
 }
 
 function levelsChart(distribution, label) {
-  const [width, row, left] = [240, 15, 92];
+  const [width, row, left] = [220, 15, 88];
   const levels = mainLevels(distribution, 6);
   const hasGenerated = distribution.shares.generated.length > 0;
   const x = (share) => left + clamp(share, 0, 1) * (width - left - 2);
@@ -80,6 +80,9 @@ function confidenceChart(counts, label) {
     chartText(width, height + 13, "1", { class: "end" }));
 }
 
+// From nearly the page's paper to a strong colour, in either theme.
+const meanShade = (share) => `color-mix(in srgb, var(--high) ${Math.round(100 * clamp(share, 0, 1))}%, var(--low))`;
+
 // Terms and counts: the size of a dot is the share of rows above zero, its shade the mean.
 function dotChart(terms, label) {
   const [left, row, head, width] = [150, 22, 20, 380];
@@ -88,8 +91,10 @@ function dotChart(terms, label) {
   const dot = (term, [key, , x], y) => {
     const [share, mean] = term.distribution[key];
     const radius = 1 + 9 * Math.sqrt(clamp(share ?? 0, 0, 1));
-    return svg("circle", { class: "dot", cx: x, cy: y, r: radius.toFixed(1), fill: css(rampColor(1 - (mean ?? 0) / top)) },
+    const drawn = svg("circle", { class: "dot", cx: x, cy: y, r: radius.toFixed(1) },
       svg("title", {}, `${percent(share)} above zero, mean ${number(mean)}`));
+    drawn.style.fill = meanShade((mean ?? 0) / top);
+    return drawn;
   };
   const rows = terms.map((term, i) => {
     const y = head + i * row + row / 2;
@@ -101,28 +106,34 @@ function dotChart(terms, label) {
   });
   return chart(width, head + terms.length * row + 34, label,
     columns.map(([, name, x]) => chartText(x, 12, name, { class: "middle" })), rows,
-    dotLegend(left, head + terms.length * row + 20, top));
+    dotLegend(head + terms.length * row + 20, top));
 }
 
-function dotLegend(left, y, top) {
+function dotLegend(y, top) {
   const sizes = [0.1, 0.5, 1].map((share, i) => {
-    const x = left - 100 + i * 48;
+    const x = 12 + i * 62;
     return [
       svg("circle", { class: "dot outline", cx: x, cy: y, r: 1 + 9 * Math.sqrt(share) }),
-      chartText(x + 12, y + 4, percent(share)),
+      chartText(x + 14, y + 4, percent(share)),
     ];
   });
-  const shades = [0, 0.25, 0.5, 0.75, 1].map((share, i) =>
-    svg("rect", { x: left + 106 + i * 12, y: y - 6, width: 12, height: 12, fill: css(rampColor(1 - share)) }));
-  return [sizes, chartText(left + 76, y + 4, "mean 0"), shades, chartText(left + 170, y + 4, number(top))];
+  const shades = [0, 0.25, 0.5, 0.75, 1].map((share, i) => {
+    const drawn = svg("rect", { x: 262 + i * 12, y: y - 6, width: 12, height: 12 });
+    drawn.style.fill = meanShade(share);
+    return drawn;
+  });
+  return [sizes, chartText(256, y + 4, "mean 0", { class: "end" }), shades, chartText(328, y + 4, number(top))];
 }
 
 // Round numbers that cover the range.
-function ticks(low, high, most, whole) {
+function tickStep(low, high, most, whole) {
   const rough = (high - low) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough || 1));
-  let step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 1;
-  if (whole) step = Math.max(1, Math.round(step));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 1;
+  return whole ? Math.max(1, Math.round(step)) : step;
+}
+
+function ticks(low, high, step) {
   const found = [];
   for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9 && found.length < 50; i++) found.push(i * step);
   return found;
@@ -155,15 +166,17 @@ function runs(points) {
 
 function axes(frame, xTicks, yTicks, xLabel) {
   const { left, right, top, bottom, x, y } = frame;
+  const decimals = clamp(-Math.floor(Math.log10(frame.yStep)), 0, 6);
+  const tickText = (value) => (frame.yStep >= 1e6 || frame.yStep < 1e-6 ? number(value) : value.toFixed(decimals).replace("-", "−"));
   return [
     yTicks.map((value) => [
       svg("line", { class: "gridline", x1: left, x2: right, y1: y(value), y2: y(value) }),
-      chartText(left - 6, y(value) + 4, number(value), { class: "end" }),
+      chartText(left - 6, y(value) + 4, tickText(value), { class: "end" }),
     ]),
     xTicks.map((value) => chartText(x(value), bottom + 16, count(value), { class: "middle" })),
     svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),
     chartText((left + right) / 2, bottom + 32, xLabel, { class: "middle" }),
-    frame.yLabel && chartText(0, top - 12, frame.yLabel, {}),
+    frame.yLabel && chartText(0, top - 14, trimmed(frame.yLabel, 60), {}),
   ];
 }
 
@@ -172,7 +185,10 @@ function lineChart(lines, { label, xLabel, yLabel, mark, dots }) {
   const [width, height] = [560, 260];
   const frame = { left: 56, right: width - 12, top: 28, bottom: height - 40, yLabel };
   const [xLow, xHigh] = extent(lines.flatMap((line) => line.points.map(([x]) => x)));
-  const [yLow, yHigh] = extent(lines.flatMap((line) => line.points.map(([, y]) => y)));
+  const [lowest, highest] = extent(lines.flatMap((line) => line.points.map(([, y]) => y)));
+  // Whole steps, so that no line runs along the frame.
+  frame.yStep = tickStep(lowest, highest, 5, false);
+  const [yLow, yHigh] = [Math.floor(lowest / frame.yStep) * frame.yStep, Math.ceil(highest / frame.yStep) * frame.yStep];
   frame.x = (value) => frame.left + ((value - xLow) / (xHigh - xLow)) * (frame.right - frame.left);
   frame.y = (value) => frame.bottom - ((value - yLow) / (yHigh - yLow)) * (frame.bottom - frame.top);
   const path = (run) => run.map(([x, y]) => `${frame.x(x).toFixed(1)},${frame.y(y).toFixed(1)}`).join(" ");
@@ -181,7 +197,7 @@ function lineChart(lines, { label, xLabel, yLabel, mark, dots }) {
     dots && line.points.filter(([, y]) => isNumber(y)).map(([x, y]) => svg("circle", { cx: frame.x(x), cy: frame.y(y), r: 3, fill: line.color })),
   ]);
   return chart(width, height, label,
-    axes(frame, ticks(xLow, xHigh, 10, true), ticks(yLow, yHigh, 5, false), xLabel),
+    axes(frame, ticks(xLow, xHigh, tickStep(xLow, xHigh, 10, true)), ticks(yLow, yHigh, frame.yStep), xLabel),
     mark && markLine(frame, mark), drawn);
 }
 
@@ -189,8 +205,8 @@ function markLine({ x, top, bottom, right }, mark) {
   const at = x(mark.x);
   const fits = at < right - 90;
   return [
-    svg("line", { class: "mark", x1: at, x2: at, y1: top - 6, y2: bottom }),
-    chartText(fits ? at + 5 : at - 5, top - 2, mark.text, { class: fits ? "strong" : "strong end" }),
+    svg("line", { class: "mark", x1: at, x2: at, y1: top - 18, y2: bottom }),
+    chartText(fits ? at + 5 : at - 5, top - 12, mark.text, { class: fits ? "strong" : "strong end" }),
   ];
 }
 

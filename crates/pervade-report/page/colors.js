@@ -5,16 +5,20 @@ const BASE_COLORS = [
   [0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167],
   [86, 180, 233], [213, 94, 0], [240, 228, 66], [130, 130, 130],
 ];
+// More that differ in lightness as well as in hue, after Paul Tol's muted scheme.
+const MORE_COLORS = [
+  [95, 75, 190], [68, 170, 153], [153, 153, 51], [136, 34, 85],
+  [221, 204, 119], [17, 119, 51], [170, 68, 153], [204, 102, 119],
+];
 const GREY = [150, 150, 150];
 
 const mix = (a, b, share) => a.map((value, i) => Math.round(value + (b[i] - value) * share));
 
-// After the eight: darker, then lighter ones. Lightness is what all can see. Then hues a golden angle apart.
+// After these, lighter ones, then hues a golden angle apart: with so many clusters only the numbers tell them apart.
 function clusterColor(k) {
-  const base = BASE_COLORS[k % 8];
-  if (k < 8) return base;
-  if (k < 16) return mix(base, [0, 0, 0], 0.45);
-  if (k < 24) return mix(base, [255, 255, 255], 0.55);
+  if (k < 8) return BASE_COLORS[k];
+  if (k < 16) return MORE_COLORS[k - 8];
+  if (k < 24) return mix(BASE_COLORS[k - 16], [255, 255, 255], 0.4);
   return hueColor((k * 137.508) % 360, 0.35 + 0.3 * ((k % 3) / 2));
 }
 
@@ -59,8 +63,8 @@ const isDark = () => {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
 
-// A cell's shade in a matrix: the page's ink over its paper, never so dark that text is hard to read.
+// A cell's shade in a matrix, never so strong that text is hard to read. The root lets small shares show.
 function shade(share) {
-  const strength = Math.round(clamp(share, 0, 1) * 55);
+  const strength = Math.round(Math.sqrt(clamp(share, 0, 1)) * 55);
   return `color-mix(in srgb, var(--accent-fill) ${strength}%, transparent)`;
 }

@@ -32,10 +32,9 @@ function withCode(text) {
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-// A thin space between thousands is read well in every language.
 function count(value) {
   if (!isNumber(value)) return "–";
-  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 // Three significant digits, without an exponent where it can be avoided.
@@ -47,6 +46,8 @@ function number(value) {
   const text = size >= 10000 ? count(value) : size < 0.1 && size > 0 ? value.toPrecision(2) : value.toFixed(digits);
   return text.replace("-", "−");
 }
+
+const fixed = (value) => (isNumber(value) ? value.toFixed(2).replace("-", "−") : "–");
 
 const signed = (value) => (isNumber(value) && value > 0 ? "+" : "") + number(value);
 

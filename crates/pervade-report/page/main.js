@@ -54,7 +54,7 @@ function contents(shown) {
       if (isIntersecting) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
-  }, { rootMargin: "-20% 0px -70% 0px" });
+  }, { rootMargin: "-20% 0px -79.9% 0px" });
   const nav = el("nav", { class: "contents", "aria-label": "Contents" }, el("ul", {}, links.map((link) => el("li", {}, link))));
   return { nav, watch: (elements) => elements.forEach((element) => observer.observe(element)) };
 }

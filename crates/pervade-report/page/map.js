@@ -242,12 +242,13 @@ class PointMap {
     const buttons = shown.map((name, i) => {
       const swatch = this.coloring.array === "cluster" ? badge(i) : el("span", { class: "swatch" });
       if (swatch.className === "swatch") swatch.style.background = css(clusterColor(i));
-      const text = this.coloring.array === "cluster" ? this.content.clusters[i]?.name ?? "" : trimmed(name, 30);
-      return button([swatch, text && [" ", data(text)]], () => this.toggle(i, buttons), {
+      const text = this.coloring.array === "cluster" ? this.content.clusters[i]?.name ?? "" : name;
+      return button([swatch, text && [" ", data(trimmed(text, 30))]], () => this.toggle(i, buttons), {
         class: "chip", "aria-pressed": "false", "aria-label": name,
       });
     });
-    return el("div", { class: "chips", role: "group", "aria-label": `Highlight by ${this.coloring.name}` }, buttons,
+    return el("div", { class: "chips", role: "group", "aria-label": `Highlight by ${this.coloring.name}` },
+      el("span", { class: "note" }, "Highlight"), buttons,
       rest > 0 && el("span", { class: "note" }, `and ${rest} more`));
   }
 

@@ -32,8 +32,10 @@ function matrixTable(caption, headings, values, text, cell) {
     item.style.background = shade(value ?? 0);
     return item;
   })));
-  return scroller(caption, el("table", { class: "matrix" }, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, el("td"), headings.map((heading) => el("th", { scope: "col" }, heading)))), el("tbody", {}, rows)));
+  const matrix = el("table", { class: "matrix" }, el("caption", { class: "hidden" }, caption),
+    el("thead", {}, el("tr", {}, el("td"), headings.map((heading) => el("th", { scope: "col" }, heading)))), el("tbody", {}, rows));
+  // A caption inside would be as narrow as a small matrix.
+  return [el("p", { class: "caption", "aria-hidden": "true" }, caption), scroller(caption, matrix)];
 }
 
 const pairKey = (a, b) => `${Math.min(a, b)} ${Math.max(a, b)}`;
@@ -116,12 +118,14 @@ function outlierSection(content) {
   const { outliers } = content;
   if (outliers.length === 0) return null;
   const pictures = outliers.some((outlier) => outlier.example.picture !== null);
+  const costly = outliers.some((outlier) => outlier.costs.length > 0);
+  const named = outliers.some((outlier) => outlier.example.name !== null);
   const rows = outliers.map(({ example, cluster, score, costs }, i) => [
-    exampleLabel(example),
+    rowName(example), ...(named ? [data(example.name ?? "")] : []),
     ...(pictures ? [example.picture ? el("img", { class: "sprite", src: example.picture, alt: exampleAlt(example, i), loading: "lazy" }) : ""] : []),
-    cluster === null ? "–" : badge(cluster), number(score), costItems(costs),
+    cluster === null ? "–" : badge(cluster), number(score), ...(costly ? [costItems(costs)] : []),
   ]);
-  const headings = ["Row", ...(pictures ? ["Picture"] : []), "Cluster", "Score (nats)", "Columns that cost most"];
+  const headings = ["Row", ...(named ? ["Name"] : []), ...(pictures ? ["Picture"] : []), "Cluster", "Score (nats)", ...(costly ? ["Columns that cost most"] : [])];
   const csv = () => [
     ["row", "name", "cluster", "score", "column", "value", "expected", "nats"],
     ...outliers.flatMap(({ example: e, cluster, score, costs }) =>
@@ -129,7 +133,7 @@ function outlierSection(content) {
   ];
   return [
     el("p", {}, "The score is a lower bound on a row's log-probability under the model. A low one means an error in the data, a rare case, or a kind of row that the model has not learned."),
-    table("Rows least like any cluster, the strangest first", headings, rows, { numeric: [pictures ? 3 : 2], class: "outliers" }),
+    table("Rows least like any cluster, the strangest first", headings, rows, { numeric: [0, 2 + named + pictures], class: "outliers" }),
     downloads("Rows least like any cluster", { rows: csv }),
   ];
 }
@@ -149,7 +153,7 @@ function levelsSection(content) {
   const chosen = levels.find((level) => level.chosen);
   const lines = [{ name: "modularity", color: lineColor(0), points: levels.map((level) => [level.clusters, level.modularity]) }];
   if (levels.some((level) => isNumber(level.stability))) {
-    lines.push({ name: "stability between fits", color: lineColor(5), dashed: true, points: levels.map((level) => [level.clusters, level.stability]) });
+    lines.push({ name: "stability between fits", color: lineColor(5), dashed: true, points: levels.map((level) => [level.clusters, level.stability]).filter(([, y]) => isNumber(y)) });
   }
   const mark = chosen && { x: chosen.clusters, text: `${chosen.clusters} chosen` };
   const drawing = lineChart(lines, { label: `Modularity by number of clusters${chosen ? `; ${chosen.clusters} were chosen` : ""}`, xLabel: "number of clusters", mark, dots: levels.length <= 60 });

@@ -19,7 +19,7 @@ const scroller = (label, ...content) =>
 
 const rowName = (example) => (example.row === null ? "generated" : count(example.row + 1));
 
-const exampleLabel = (example) => (example.name === null ? rowName(example) : [rowName(example), " ", data(example.name)]);
+const exampleLabel = (example) => (example.name === null ? rowName(example) : [rowName(example), " ", data(trimmed(example.name, 24))]);
 
 // All names of cells in the order in which they first occur.
 const cellNames = (examples) => [...new Set(examples.flatMap((example) => example.cells.map(([name]) => name)))];
@@ -51,7 +51,7 @@ function exampleColumns(examples) {
   return [numbered, ...fixed.slice(1), ...cells];
 }
 
-function exampleTable(caption, examples) {
+function exampleTable(caption, examples, hideCaption) {
   const columns = exampleColumns(examples);
   const rows = examples.map((example) => columns.map((column) => column.show(example)));
   const numeric = columns.flatMap((column, i) => (column.numeric ? [i] : []));
@@ -60,17 +60,17 @@ function exampleTable(caption, examples) {
     ...examples.map((example) => columns.map((column) => column.csv(example))),
   ];
   return el("div", { class: "examples" },
-    table(caption, columns.map((column) => column.heading), rows, { numeric }),
+    table(caption, columns.map((column) => column.heading), rows, { numeric, hideCaption }),
     downloads(caption, { rows: csv }));
 }
 
 function pictureFigure(url, label, note) {
   return el("figure", { class: "picture" },
-    el("img", { src: url, alt: label, loading: "lazy" }), el("figcaption", {}, note));
+    el("img", { src: url, alt: label, loading: "lazy" }), note && el("figcaption", {}, note));
 }
 
 function exampleNote(example) {
-  if (example.row === null) return "generated";
+  if (example.row === null) return null;
   const parts = [exampleLabel(example)];
   if (example.confidence !== null) parts.push(el("br"), percent(example.confidence));
   if (example.second !== null) parts.push(el("br"), `or ${example.second[0]}: ${percent(example.second[1])}`);
@@ -83,9 +83,9 @@ function exampleAlt(example, i) {
 }
 
 // Pictures if the rows are pictures, a table if not.
-function exampleList(caption, examples) {
+function exampleList(caption, examples, hideCaption = false) {
   if (examples.length === 0) return null;
-  if (!examples.some((example) => example.picture !== null)) return exampleTable(caption, examples);
+  if (!examples.some((example) => example.picture !== null)) return exampleTable(caption, examples, hideCaption);
   const pictures = examples.filter((example) => example.picture !== null);
   return el("div", { class: "examples" }, el("p", { class: "caption" }, caption),
     el("div", { class: "pictures" },
