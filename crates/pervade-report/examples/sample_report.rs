@@ -15,6 +15,8 @@ fn main() -> std::io::Result<()> {
         ("pictures", pictures()),
         ("terms", terms()),
         ("hostile", hostile()),
+        ("broken", broken()),
+        ("many", many()),
         ("million", million()),
         ("small", small()),
         ("empty", Content::default()),
@@ -538,6 +540,66 @@ fn hostile() -> Content {
     }
     content.provenance.iter_mut().for_each(|item| *item = (text(), text()));
     content
+}
+
+/// Numbers that are none, and lists that do not belong together.
+fn broken() -> Content {
+    let mut content = mixed();
+    for cluster in &mut content.clusters {
+        cluster.mean_confidence = f64::NAN;
+        cluster.confidence = [0; 10];
+        for column in &mut cluster.columns {
+            (column.difference, column.auc) = (f64::NAN, f64::INFINITY);
+            match &mut column.distribution {
+                Distribution::Histogram { inside, outside, generated, .. } => {
+                    inside.fill(f32::NAN);
+                    outside.truncate(3);
+                    generated.clear();
+                }
+                Distribution::Levels { names, .. } => names.clear(),
+                Distribution::Term { .. } => {}
+            }
+        }
+        for example in cluster.typical.iter_mut().chain(&mut cluster.doubtful) {
+            (example.confidence, example.second) = (Some(f64::NAN), Some((77, f64::NAN)));
+            example.cells.truncate(1);
+        }
+    }
+    content.overlap.mean_probabilities[0].fill(f64::NAN);
+    content.outliers.iter_mut().for_each(|outlier| (outlier.cluster, outlier.score) = (99, f64::NAN));
+    content.levels.iter_mut().for_each(|level| level.modularity = f64::NAN);
+    content.curves[0].values.truncate(1);
+    content.curves[1].values[0].fill(f64::NAN);
+    if let Some(map) = &mut content.map {
+        map.confidence.pop();
+        map.scores.fill(f32::NAN);
+        map.columns[0].values.fill(f32::INFINITY);
+    }
+    content
+}
+
+/// More clusters than colours, and than a matrix can show.
+fn many() -> Content {
+    let random = &mut Random(5);
+    let (n, k) = (100_000, 80);
+    let map = map(n, k, random);
+    let cluster = |n_rows| Cluster {
+        n_rows,
+        confidence: confidence_counts(n_rows, random),
+        mean_confidence: 0.8,
+        columns: vec![number_column("length", 1, random)],
+        ..Cluster::default()
+    };
+    let clusters = sizes(&map, k).into_iter().map(cluster).collect();
+    Content {
+        title: "Eighty clusters".to_string(),
+        n_rows: n,
+        n_columns: 30,
+        map: Some(map),
+        clusters,
+        overlap: overlap(k, random),
+        ..Content::default()
+    }
 }
 
 fn million() -> Content {

@@ -11,8 +11,8 @@ const totalRows = (content) => content.n_rows || content.clusters.reduce((sum, c
 
 function overviewTable(content) {
   const total = totalRows(content);
-  const arrow = ({ difference }) => (difference > 0 ? " ↑" : difference < 0 ? " ↓" : "");
-  const main = (cluster) => cluster.columns.slice(0, 3).map((column, i) => [i > 0 ? ", " : "", data(trimmed(column.column, 40)), arrow(column)]);
+  const arrow = ({ difference }) => (difference > 0 ? "\u00a0↑" : difference < 0 ? "\u00a0↓" : "");
+  const main = (cluster) => cluster.columns.slice(0, 3).map((column) => el("span", { class: "telling" }, data(trimmed(column.column, 40)), arrow(column)));
   const hasColumns = content.clusters.some((cluster) => cluster.columns.length > 0);
   const rows = content.clusters.map((cluster, k) => [
     clusterLink(content, k), count(cluster.n_rows), percent(cluster.n_rows / total), percent(cluster.mean_confidence),
@@ -23,7 +23,7 @@ function overviewTable(content) {
     ["cluster", "name", "rows", "share", "mean confidence", "most telling columns"],
     ...content.clusters.map((c, k) => [k, c.name, c.n_rows, c.n_rows / total, c.mean_confidence, c.columns.map((x) => x.column).join("; ")]),
   ];
-  return [table("All clusters", headings, rows, { numeric: [1, 2, 3], hideCaption: true }), downloads("All clusters", { rows: csv })];
+  return [table("All clusters", headings, rows, { numeric: [1, 2, 3], hideCaption: true, class: "overview" }), downloads("All clusters", { rows: csv })];
 }
 
 function distributionChart(column, k) {

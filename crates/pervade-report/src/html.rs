@@ -96,7 +96,7 @@ fn block_text(json: &str) -> String {
     text
 }
 
-/// For the title: no markup, no control characters, which HTML does not allow.
+/// For the title: no markup, no control characters, which HTML does not allow, and no line breaks.
 fn html_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -105,7 +105,7 @@ fn html_text(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() => escaped.push(' '),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => escaped.push(' '),
             c => escaped.push(c),
         }
     }
