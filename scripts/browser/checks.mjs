@@ -88,7 +88,8 @@ async function tabTo(page, selector) {
 }
 
 export async function mapWorksByKeyboard({ page }) {
-  await page.evaluate(() => document.activeElement?.blur());
+  // From the beginning, wherever the mouse was last.
+  await page.evaluate(() => document.querySelector(".skip").focus());
   await tabTo(page, ".theme");
   const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await page.keyboard.press("Enter");

@@ -213,7 +213,7 @@ fn levels(chosen: usize) -> Vec<Level> {
     let level = |clusters: usize| {
         let distance = (clusters as f64 - chosen as f64) / 10.0;
         let modularity = 0.82 - distance * distance * if distance < 0.0 { 4.0 } else { 0.4 };
-        let stability = (clusters % 2 == 0).then_some(0.97 - distance.abs() * 0.5);
+        let stability = clusters.is_multiple_of(2).then_some(0.97 - distance.abs() * 0.5);
         Level { clusters, modularity, stability, chosen: clusters == chosen }
     };
     (2..=20).map(level).collect()
@@ -352,7 +352,7 @@ fn picture(cluster: usize, noise: f64, random: &mut Random) -> Picture {
             let (dx, dy) = (f64::from(x) - 7.5, f64::from(y) - 7.5);
             let ring = (dx.hypot(dy) - 2.5 - (cluster % 3) as f64 * 1.5).abs() < 1.2;
             let angle = cluster as f64 * 0.6;
-            let bar = (dx * angle.cos() + dy * angle.sin()).abs() < 1.2 && cluster % 4 != 0;
+            let bar = (dx * angle.cos() + dy * angle.sin()).abs() < 1.2 && !cluster.is_multiple_of(4);
             let value = if ring || bar { 220.0 } else { 12.0 } + noise * random.normal() * 40.0;
             pixels.push(value.clamp(0.0, 255.0) as u8);
         }

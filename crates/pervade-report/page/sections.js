@@ -97,7 +97,7 @@ function pairList(content, pairButton) {
   const pairs = [...content.between].sort((a, b) => b.n_rows - a.n_rows).slice(0, 40);
   const items = pairs.map((pair) => {
     const [a, b] = pair.clusters;
-    return el("li", {}, pairButton(pair, `Clusters ${a} and ${b}: ${rowsText(pair.n_rows)}`, [badge(a), " ", badge(b), ` ${rowsText(pair.n_rows)}`]));
+    return el("li", {}, pairButton(pair, null, [badge(a), " and ", badge(b), `: ${rowsText(pair.n_rows)}`]));
   });
   return [el("p", {}, "Pairs of clusters with most rows between them:"), el("ul", { class: "pair-list" }, items)];
 }

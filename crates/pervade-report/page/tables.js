@@ -13,9 +13,20 @@ function table(caption, headings, rows, options = {}) {
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell))))));
 }
 
-// Wide content scrolls by itself, by keyboard too, instead of making the page wide.
-const scroller = (label, ...content) =>
-  el("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, ...content);
+// Wide content scrolls by itself instead of making the page wide. Where it does, the keyboard must reach it; where all
+// is visible, one more stop would only be in the way.
+const scrollWatch = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+
+function scroller(label, ...content) {
+  const item = el("div", { class: "scroller", role: "group", "aria-label": label }, ...content);
+  scrollWatch.observe(item);
+  return item;
+}
 
 const rowName = (example) => (example.row === null ? "generated" : count(example.row + 1));
 

@@ -82,7 +82,8 @@ mod tests {
     use super::sha256;
 
     fn hex(message: &[u8]) -> String {
-        sha256(message).iter().map(|byte| format!("{byte:02x}")).collect()
+        let bytes = sha256(message).map(|byte| format!("{byte:02x}"));
+        bytes.concat()
     }
 
     /// The examples of FIPS 180-4, and lengths around the end of a block (from coreutils' `sha256sum`).
