@@ -23,9 +23,17 @@ export async function hoverShowsATooltip({ page }) {
   await frameBox(page);
   const [x, y] = await labelPosition(page);
   // Not every pixel is close to a point; one of these is.
-  for (const [dx, dy] of [[0, 0], [10, 0], [0, 10], [-10, 0], [0, -10], [16, 16], [-16, -16]]) {
+  for (const [dx, dy] of [
+    [0, 0],
+    [10, 0],
+    [0, 10],
+    [-10, 0],
+    [0, -10],
+    [16, 16],
+    [-16, -16],
+  ]) {
     await page.mouse.move(x + dx, y + dy);
-    if (await page.locator(".tooltip:visible").count() > 0) break;
+    if ((await page.locator(".tooltip:visible").count()) > 0) break;
   }
   assert.match(await page.locator(".tooltip:visible").textContent(), /^Row [\d,]+/);
 }
@@ -33,7 +41,12 @@ export async function hoverShowsATooltip({ page }) {
 export async function lassoSelectsAndSaves({ page }) {
   await page.getByRole("button", { name: "Lasso" }).click();
   const box = await frameBox(page);
-  const corners = [[0.01, 0.01], [0.99, 0.01], [0.99, 0.6], [0.01, 0.6]];
+  const corners = [
+    [0.01, 0.01],
+    [0.99, 0.01],
+    [0.99, 0.6],
+    [0.01, 0.6],
+  ];
   const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
   await page.mouse.move(...at(corners[0]));
   await page.mouse.down();
@@ -42,7 +55,9 @@ export async function lassoSelectsAndSaves({ page }) {
   const heading = await page.locator(".selection h3").textContent();
   const selected = Number(heading.replace(/\D/g, ""));
   assert.ok(selected > 0, `the lasso selected: ${heading}`);
-  const { name, bytes } = await savedBy(page, () => page.getByRole("button", { name: "Download the rows (CSV)" }).click());
+  const { name, bytes } = await savedBy(page, () =>
+    page.getByRole("button", { name: "Download the rows (CSV)" }).click(),
+  );
   assert.equal(name, "selected-rows.csv");
   // Names may contain line breaks, so lines are at least as many as rows.
   assert.ok(bytes.toString().split("\r\n").length > selected, "every selected row is in the file");
@@ -60,7 +75,10 @@ export async function selectionIsExact({ page }) {
   const caption = await page.locator(".map .caption").textContent();
   assert.equal(all, Number(caption.match(/^(?:All )?([\d,]+)/)[1].replace(/\D/g, "")));
   const rows = await page.locator(".selection tbody tr td:nth-child(2)").allTextContents();
-  assert.equal(rows.reduce((sum, text) => sum + Number(text.replace(/\D/g, "")), 0), all);
+  assert.equal(
+    rows.reduce((sum, text) => sum + Number(text.replace(/\D/g, "")), 0),
+    all,
+  );
   await page.getByRole("button", { name: "Clear the selection" }).click();
 }
 
@@ -93,7 +111,11 @@ export async function mapWorksByKeyboard({ page }) {
   await tabTo(page, ".theme");
   const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await page.keyboard.press("Enter");
-  assert.notEqual(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), before, "theme");
+  assert.notEqual(
+    await page.evaluate(() => getComputedStyle(document.body).backgroundColor),
+    before,
+    "theme",
+  );
   await page.keyboard.press("Enter");
   await tabTo(page, ".toolbar select");
   const options = await page.locator(".toolbar option").count();
@@ -111,7 +133,8 @@ export async function mapWorksByKeyboard({ page }) {
   await page.keyboard.press("Shift+ArrowLeft");
   await page.keyboard.press("Shift+ArrowUp");
   await page.keyboard.press("Enter");
-  for (let i = 0; i < 3; i++) for (const key of ["ArrowRight", "ArrowDown"]) await page.keyboard.press(`Shift+${key}`);
+  for (let i = 0; i < 3; i++)
+    for (const key of ["ArrowRight", "ArrowDown"]) await page.keyboard.press(`Shift+${key}`);
   await page.keyboard.press("Enter");
   assert.match(await page.locator(".selection h3").textContent(), /selected/);
   await page.keyboard.press("Escape");
@@ -126,7 +149,10 @@ export async function pairsWorkByKeyboard({ page }) {
   await tabTo(page, ".matrix button");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Enter");
-  const pressed = await page.evaluate(() => [document.activeElement.getAttribute("aria-pressed"), document.activeElement.dataset.pair]);
+  const pressed = await page.evaluate(() => [
+    document.activeElement.getAttribute("aria-pressed"),
+    document.activeElement.dataset.pair,
+  ]);
   assert.equal(pressed[0], "true");
   const title = await page.locator(".pair h3").textContent();
   assert.equal(title, `Between ${pressed[1].split(" ").join(" and ")}`);
@@ -148,10 +174,11 @@ export async function wheelZoomsOnlyAfterAClick({ page }) {
 
 // The picture depends on the points only: zooming in and out again gives the same pixels.
 export async function pixelsRepeat({ page }) {
-  const pixels = () => page.evaluate(async () => {
-    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-    return document.querySelector(".points").toDataURL();
-  });
+  const pixels = () =>
+    page.evaluate(async () => {
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      return document.querySelector(".points").toDataURL();
+    });
   const before = await pixels();
   assert.ok(before.length > 2000, "the map is not empty");
   await page.getByRole("button", { name: "Zoom in" }).click();
@@ -167,9 +194,12 @@ export async function nothingOverflows({ page }) {
 
 export async function textsAreText({ page }) {
   assert.equal(await page.evaluate(() => window.attacked), undefined);
-  const allowed = await page.evaluate(() => [...document.querySelectorAll("script")].map((item) => item.id || "page script"));
+  const allowed = await page.evaluate(() =>
+    [...document.querySelectorAll("script")].map((item) => item.id || "page script"),
+  );
   assert.deepEqual(allowed, ["content", "map-block", "names-block", "page script"]);
-  const strange = "body [onerror], body [onload], body iframe, body object, body img:not([src^='data:image/png'])";
+  const strange =
+    "body [onerror], body [onload], body iframe, body object, body img:not([src^='data:image/png'])";
   assert.equal(await page.locator(strange).count(), 0);
   const words = await page.evaluate(() => document.body.innerText);
   assert.ok(!/\bundefined\b|\[object |NaN/.test(words), "no undefined, NaN or [object Object] on the page");
@@ -177,8 +207,15 @@ export async function textsAreText({ page }) {
 
 export async function axeFindsNothing({ page }, axe) {
   await page.evaluate(axe);
-  const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  const text = found.violations.map((v) => `${v.id}: ${v.help} (${v.nodes.length}x), e.g. ${v.nodes[0].html.slice(0, 200)} ${v.nodes[0].failureSummary}`);
+  const found = await page.evaluate(() =>
+    window.axe.run(document, {
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    }),
+  );
+  const text = found.violations.map(
+    (v) =>
+      `${v.id}: ${v.help} (${v.nodes.length}x), e.g. ${v.nodes[0].html.slice(0, 200)} ${v.nodes[0].failureSummary}`,
+  );
   assert.deepEqual(text, []);
 }
 
@@ -200,7 +237,11 @@ export async function frameTimes({ page }, limit) {
     medians[keys] = Math.round(times[times.length >> 1]);
   }
   await frame("0");
-  const size = await page.evaluate(() => [document.querySelector(".points").width, document.querySelector(".points").height]);
-  for (const [keys, time] of Object.entries(medians)) assert.ok(time <= limit, `${time} ms a frame for keys ${keys} at ${size}`);
+  const size = await page.evaluate(() => [
+    document.querySelector(".points").width,
+    document.querySelector(".points").height,
+  ]);
+  for (const [keys, time] of Object.entries(medians))
+    assert.ok(time <= limit, `${time} ms a frame for keys ${keys} at ${size}`);
   return `median ${JSON.stringify(medians)} ms per frame at ${size.join(" x ")} pixels`;
 }

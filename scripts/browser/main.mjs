@@ -50,7 +50,7 @@ async function desktop(session, name, axe) {
     await run(checks.lassoSelectsAndSaves);
     await run(checks.mapWorksByKeyboard);
   }
-  if (await page.locator(".matrix button").count() > 1) await run(checks.pairsWorkByKeyboard);
+  if ((await page.locator(".matrix button").count()) > 1) await run(checks.pairsWorkByKeyboard);
   await run(checks.everyDownloadWorks);
   await run(checks.axeFindsNothing, axe);
   if (name === "million") await run(checks.frameTimes, FRAME_LIMIT_MS);
@@ -67,7 +67,12 @@ async function phone(session, name) {
 }
 
 async function print(session, name) {
-  await session.page.pdf({ path: path.join(shots, `${name}-print.pdf`), format: "A4", printBackground: true, margin: { top: "1.5cm", bottom: "1.5cm", left: "1.5cm", right: "1.5cm" } });
+  await session.page.pdf({
+    path: path.join(shots, `${name}-print.pdf`),
+    format: "A4",
+    printBackground: true,
+    margin: { top: "1.5cm", bottom: "1.5cm", left: "1.5cm", right: "1.5cm" },
+  });
   await session.page.emulateMedia({ media: "print" });
   await shot(session, `${name}-print`);
 }
@@ -75,13 +80,23 @@ async function print(session, name) {
 mkdirSync(shots, { recursive: true });
 const { browser, axe } = await launch(tools);
 const samples = path.join(tools, "samples");
-const files = given.length > 0 ? given : readdirSync(samples).filter((name) => name.endsWith(".html")).map((name) => path.resolve(samples, name));
+const files =
+  given.length > 0
+    ? given
+    : readdirSync(samples)
+        .filter((name) => name.endsWith(".html"))
+        .map((name) => path.resolve(samples, name));
 for (const file of files) {
   const name = path.basename(file, ".html");
   console.log(name);
   await visit(browser, file, { colorScheme: "light" }, (session) => desktop(session, name, axe));
   await visit(browser, file, { colorScheme: "dark" }, (session) => dark(session, name, axe));
-  await visit(browser, file, { viewport: { width: 360, height: 740 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true }, (session) => phone(session, name));
+  await visit(
+    browser,
+    file,
+    { viewport: { width: 360, height: 740 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true },
+    (session) => phone(session, name),
+  );
   await visit(browser, file, { viewport: { width: 800, height: 1100 } }, (session) => print(session, name));
 }
 await browser.close();

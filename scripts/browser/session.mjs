@@ -5,8 +5,16 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const FLAGS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 
 export async function launch(tools) {
   const require = createRequire(path.resolve(tools, "package.json"));
@@ -17,7 +25,11 @@ export async function launch(tools) {
 
 // Opens a file; `faults` fills with requests, errors and violations of the policy.
 export async function open(browser, file, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 1000 }, acceptDownloads: true, ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 1000 },
+    acceptDownloads: true,
+    ...options,
+  });
   context.setDefaultTimeout(10000);
   await context.setOffline(true);
   const page = await context.newPage();
@@ -37,11 +49,13 @@ export async function open(browser, file, options = {}) {
   });
   await page.addInitScript(() => {
     window.violations = [];
-    document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+    document.addEventListener("securitypolicyviolation", (event) =>
+      window.violations.push(event.violatedDirective),
+    );
   });
   await page.goto(url);
   await page.waitForFunction(() => document.querySelector("footer") !== null);
-  const hasMap = await page.locator("#map").count() > 0;
+  const hasMap = (await page.locator("#map").count()) > 0;
   if (hasMap) await page.waitForFunction(() => performance.getEntriesByName("map-frame").length > 0);
   return { page, context, faults, hasMap };
 }

@@ -2,13 +2,25 @@
 
 // Okabe and Ito's colours, without their black, which a dark page would swallow.
 const BASE_COLORS = [
-  [0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167],
-  [86, 180, 233], [213, 94, 0], [240, 228, 66], [130, 130, 130],
+  [0, 114, 178],
+  [230, 159, 0],
+  [0, 158, 115],
+  [204, 121, 167],
+  [86, 180, 233],
+  [213, 94, 0],
+  [240, 228, 66],
+  [130, 130, 130],
 ];
 // More that differ in lightness as well as in hue, after Paul Tol's muted scheme.
 const MORE_COLORS = [
-  [95, 75, 190], [68, 170, 153], [153, 153, 51], [136, 34, 85],
-  [221, 204, 119], [17, 119, 51], [170, 68, 153], [204, 102, 119],
+  [95, 75, 190],
+  [68, 170, 153],
+  [153, 153, 51],
+  [136, 34, 85],
+  [221, 204, 119],
+  [17, 119, 51],
+  [170, 68, 153],
+  [204, 102, 119],
 ];
 const GREY = [150, 150, 150];
 
@@ -25,13 +37,22 @@ function clusterColor(k) {
 function hueColor(degrees, lightness) {
   const channel = (n) => {
     const k = (n + degrees / 30) % 12;
-    return Math.round(255 * (lightness - 0.6 * Math.min(lightness, 1 - lightness) * clamp(Math.min(k - 3, 9 - k), -1, 1)));
+    return Math.round(
+      255 * (lightness - 0.6 * Math.min(lightness, 1 - lightness) * clamp(Math.min(k - 3, 9 - k), -1, 1)),
+    );
   };
   return [channel(0), channel(8), channel(4)];
 }
 
 // From few to many: dark blue, through green, to yellow. Grey levels rise all the way, so a grey print keeps the order.
-const RAMP = [[38, 26, 92], [40, 80, 140], [26, 130, 140], [70, 175, 110], [170, 205, 65], [253, 230, 55]];
+const RAMP = [
+  [38, 26, 92],
+  [40, 80, 140],
+  [26, 130, 140],
+  [70, 175, 110],
+  [170, 205, 65],
+  [253, 230, 55],
+];
 
 function rampColor(share) {
   const at = clamp(share, 0, 1) * (RAMP.length - 1);

@@ -15,7 +15,8 @@ function fill(element, attributes, children) {
 }
 
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG_NAMESPACE, tag), attributes, children);
+const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG_NAMESPACE, tag), attributes, children);
 
 // Text of the data, kept apart from the direction of the writing around it.
 const data = (text) => el("bdi", {}, text);
@@ -23,7 +24,8 @@ const data = (text) => el("bdi", {}, text);
 let lastId = 0;
 const newId = (prefix) => `${prefix}-${++lastId}`;
 
-const button = (label, onclick, attributes) => el("button", { type: "button", onclick, ...attributes }, label);
+const button = (label, onclick, attributes) =>
+  el("button", { type: "button", onclick, ...attributes }, label);
 
 // Texts of ours may name commands between backquotes.
 function withCode(text) {
@@ -43,7 +45,8 @@ function number(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return value.toExponential(1).replace("-", "−");
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
-  const text = size >= 10000 ? count(value) : size < 0.1 && size > 0 ? value.toPrecision(2) : value.toFixed(digits);
+  const text =
+    size >= 10000 ? count(value) : size < 0.1 && size > 0 ? value.toPrecision(2) : value.toFixed(digits);
   return text.replace("-", "−");
 }
 
@@ -63,7 +66,8 @@ const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many}`;
 const rowsText = (n) => plural(n, "row", "rows");
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
-const largest = (values) => values.reduce((most, value) => (isNumber(value) && value > most ? value : most), 0);
+const largest = (values) =>
+  values.reduce((most, value) => (isNumber(value) && value > most ? value : most), 0);
 
 // Calls `work` once before the next frame, however often it was asked for.
 function oncePerFrame(work) {
@@ -80,7 +84,14 @@ function oncePerFrame(work) {
 
 // One tab stop for many buttons: arrow keys move within them. `columns` is the width of the grid, 1 for a list.
 function arrowKeys(buttons, columns) {
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -Infinity, End: Infinity };
+  const steps = {
+    ArrowRight: 1,
+    ArrowLeft: -1,
+    ArrowDown: columns,
+    ArrowUp: -columns,
+    Home: -Infinity,
+    End: Infinity,
+  };
   buttons.forEach((item, i) => {
     item.tabIndex = i === 0 ? 0 : -1;
     item.addEventListener("keydown", (event) => {

@@ -21,13 +21,27 @@ const csvText = (rows) => rows.map((row) => row.map(csvCell).join(",") + "\r\n")
 
 const saveCsv = (name, rows) => saveBlob(`${name}.csv`, new Blob([csvText(rows)], { type: "text/csv" }));
 
-const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "fill-opacity",
-  "font-size", "font-family", "font-weight", "text-anchor"];
+const COPIED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linejoin",
+  "opacity",
+  "fill-opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "text-anchor",
+];
 
 // The chart without the page's style sheet: what the style sheet said is written into the elements.
 function standaloneSvg(chart) {
   const copy = chart.cloneNode(true);
-  const [from, to] = [[chart, ...chart.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
+  const [from, to] = [
+    [chart, ...chart.querySelectorAll("*")],
+    [copy, ...copy.querySelectorAll("*")],
+  ];
   from.forEach((element, i) => {
     const style = getComputedStyle(element);
     for (const name of COPIED) to[i].setAttribute(name, style.getPropertyValue(name));
@@ -50,7 +64,11 @@ function stackedSvg(charts) {
   const paper = getComputedStyle(document.body);
   const parts = charts.map(({ title }, i) => {
     const copy = copies[i];
-    const heading = svg("text", { x: gap, y: y + 12, "font-size": 13, "font-family": "sans-serif", fill: paper.color }, title);
+    const heading = svg(
+      "text",
+      { x: gap, y: y + 12, "font-size": 13, "font-family": "sans-serif", fill: paper.color },
+      title,
+    );
     copy.setAttribute("x", gap);
     copy.setAttribute("y", y + lead);
     y += lead + Number(copy.getAttribute("height")) + gap;
@@ -63,7 +81,9 @@ function stackedSvg(charts) {
 
 // Control characters may stand in a text of the page, but not in XML.
 function svgBlob(chart) {
-  const text = new XMLSerializer().serializeToString(chart).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
+  const text = new XMLSerializer()
+    .serializeToString(chart)
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
   return new Blob([text], { type: "image/svg+xml" });
 }
 
@@ -81,10 +101,17 @@ async function savePng(name, chart) {
 
 // The row of buttons below a table or chart. `rows` and `chart` are called when they are needed.
 function downloads(name, { rows, chart }) {
-  const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  const item = (kind, save) => button(kind, save, { class: "quiet", "aria-label": `Download ${name} as ${kind}` });
-  return el("div", { class: "downloads" },
+  const file = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
+  const item = (kind, save) =>
+    button(kind, save, { class: "quiet", "aria-label": `Download ${name} as ${kind}` });
+  return el(
+    "div",
+    { class: "downloads" },
     rows && item("CSV", () => saveCsv(file, rows())),
     chart && item("SVG", () => saveBlob(`${file}.svg`, svgBlob(chart()))),
-    chart && item("PNG", () => savePng(file, chart())));
+    chart && item("PNG", () => savePng(file, chart())),
+  );
 }

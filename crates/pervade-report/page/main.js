@@ -21,15 +21,24 @@ function sections(content, mapHolder) {
 }
 
 function sectionElement({ title, id, nodes }) {
-  return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), nodes);
+  return el(
+    "section",
+    { id, "aria-labelledby": `${id}-title` },
+    el("h2", { id: `${id}-title` }, title),
+    nodes,
+  );
 }
 
 function themeButton() {
-  const item = button("", () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    update();
-    document.dispatchEvent(new Event("themechange"));
-  }, { class: "theme" });
+  const item = button(
+    "",
+    () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      update();
+      document.dispatchEvent(new Event("themechange"));
+    },
+    { class: "theme" },
+  );
   const update = () => (item.textContent = isDark() ? "Light page" : "Dark page");
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     update();
@@ -40,22 +49,45 @@ function themeButton() {
 }
 
 function banner(content) {
-  const facts = [rowsText(content.n_rows), plural(content.n_columns, "column", "columns"), plural(content.n_clusters, "cluster", "clusters")];
-  return el("header", { class: "banner" },
-    el("div", {}, el("h1", {}, content.title === "" ? "Clusters" : data(content.title)), el("p", { class: "note" }, facts.join(" · "))),
-    themeButton());
+  const facts = [
+    rowsText(content.n_rows),
+    plural(content.n_columns, "column", "columns"),
+    plural(content.n_clusters, "cluster", "clusters"),
+  ];
+  return el(
+    "header",
+    { class: "banner" },
+    el(
+      "div",
+      {},
+      el("h1", {}, content.title === "" ? "Clusters" : data(content.title)),
+      el("p", { class: "note" }, facts.join(" · ")),
+    ),
+    themeButton(),
+  );
 }
 
 function contents(shown) {
   const links = shown.map(({ title, id }) => el("a", { href: `#${id}` }, title));
-  const observer = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      const link = links[shown.findIndex(({ id }) => id === target.id)];
-      if (isIntersecting) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
-  }, { rootMargin: "-20% 0px -79.9% 0px" });
-  const nav = el("nav", { class: "contents", "aria-label": "Contents" }, el("ul", {}, links.map((link) => el("li", {}, link))));
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const link = links[shown.findIndex(({ id }) => id === target.id)];
+        if (isIntersecting) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    },
+    { rootMargin: "-20% 0px -79.9% 0px" },
+  );
+  const nav = el(
+    "nav",
+    { class: "contents", "aria-label": "Contents" },
+    el(
+      "ul",
+      {},
+      links.map((link) => el("li", {}, link)),
+    ),
+  );
   return { nav, watch: (elements) => elements.forEach((element) => observer.observe(element)) };
 }
 
@@ -76,9 +108,15 @@ function main() {
   const elements = shown.map(sectionElement);
   const { nav, watch } = contents(shown);
   document.body.prepend(
-    el("a", { class: "skip", href: "#main" }, "Skip to the content"), banner(content),
+    el("a", { class: "skip", href: "#main" }, "Skip to the content"),
+    banner(content),
     el("div", { class: "columns-layout" }, nav, el("main", { id: "main", tabindex: -1 }, elements)),
-    el("footer", {}, "Made by pervade. This page is one file and makes no requests; texts come from the data."));
+    el(
+      "footer",
+      {},
+      "Made by pervade. This page is one file and makes no requests; texts come from the data.",
+    ),
+  );
   watch(elements);
   unfoldForPrint();
   if (content.map) fillMap(content, mapHolder);

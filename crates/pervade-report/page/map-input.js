@@ -9,7 +9,8 @@ class MapInput {
     map.overlayShapes = () => this.shapes();
     frame.addEventListener("pointerdown", (event) => this.down(event));
     frame.addEventListener("pointermove", (event) => this.move(event));
-    for (const kind of ["pointerup", "pointercancel"]) frame.addEventListener(kind, (event) => this.up(event));
+    for (const kind of ["pointerup", "pointercancel"])
+      frame.addEventListener(kind, (event) => this.up(event));
     frame.addEventListener("pointerleave", () => this.pointers.size === 0 && map.hideTooltip());
     frame.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     frame.addEventListener("dblclick", (event) => map.zoomAt(2, ...this.position(event)));
@@ -19,7 +20,10 @@ class MapInput {
 
   position(event) {
     const box = this.map.frame.getBoundingClientRect();
-    return [event.clientX - box.left - this.map.frame.clientLeft, event.clientY - box.top - this.map.frame.clientTop];
+    return [
+      event.clientX - box.left - this.map.frame.clientLeft,
+      event.clientY - box.top - this.map.frame.clientTop,
+    ];
   }
 
   setLasso(on) {
@@ -61,7 +65,8 @@ class MapInput {
     const apartBefore = Math.hypot(from[0] - other[0], from[1] - other[1]);
     const apartNow = Math.hypot(to[0] - other[0], to[1] - other[1]);
     this.path = null;
-    if (apartBefore > 0) this.map.zoomAt(apartNow / apartBefore, (to[0] + other[0]) / 2, (to[1] + other[1]) / 2);
+    if (apartBefore > 0)
+      this.map.zoomAt(apartNow / apartBefore, (to[0] + other[0]) / 2, (to[1] + other[1]) / 2);
   }
 
   up(event) {
@@ -75,7 +80,12 @@ class MapInput {
   }
 
   select(path) {
-    this.selection.choose(pointsInside(this.map.points, path.map(([px, py]) => this.map.toPoint(px, py))));
+    this.selection.choose(
+      pointsInside(
+        this.map.points,
+        path.map(([px, py]) => this.map.toPoint(px, py)),
+      ),
+    );
   }
 
   // The wheel belongs to the page until the map was clicked: a reader scrolling past is not caught.
@@ -134,7 +144,14 @@ class MapInput {
     } else {
       const [[ax, ay], [bx, by]] = [this.corner, this.map.toPoint(...this.cross)];
       this.corner = null;
-      this.selection.choose(pointsInside(this.map.points, [[ax, ay], [bx, ay], [bx, by], [ax, by]]));
+      this.selection.choose(
+        pointsInside(this.map.points, [
+          [ax, ay],
+          [bx, ay],
+          [bx, by],
+          [ax, by],
+        ]),
+      );
     }
     this.map.drawOverlay();
   }
@@ -155,7 +172,10 @@ class MapInput {
 
   shapes() {
     const found = [];
-    if (this.path) found.push(svg("polygon", { class: "lasso-path", points: this.path.map((p) => p.join(",")).join(" ") }));
+    if (this.path)
+      found.push(
+        svg("polygon", { class: "lasso-path", points: this.path.map((p) => p.join(",")).join(" ") }),
+      );
     if (!this.cross) return found;
     const [x, y] = this.cross;
     if (this.corner) found.push(this.cornerBox(x, y));
@@ -167,7 +187,11 @@ class MapInput {
     const { scale, left, top } = this.map.transform();
     const [cx, cy] = [this.corner[0] * scale + left, this.corner[1] * scale + top];
     return svg("rect", {
-      class: "lasso-path", x: Math.min(x, cx), y: Math.min(y, cy), width: Math.abs(x - cx), height: Math.abs(y - cy),
+      class: "lasso-path",
+      x: Math.min(x, cx),
+      y: Math.min(y, cy),
+      width: Math.abs(x - cx),
+      height: Math.abs(y - cy),
     });
   }
 }

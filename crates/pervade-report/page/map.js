@@ -1,4 +1,4 @@
-// The map: what is visible, how it is coloured, labels and tooltip. Input is in map-input.js, selection in selection.js.
+// The map: what is visible, how it is coloured, labels, tooltip. Input: map-input.js; selection: selection.js.
 
 const UNITS = 65536;
 const MOST_PIXELS = 1.3e6;
@@ -14,7 +14,11 @@ class PointMap {
     this.redraw = oncePerFrame(() => this.draw());
     this.labels = labelPositions(points, this.k).sort((a, b) => b.n - a.n);
     this.bounds = this.findBounds();
-    this.view = { zoom: 1, x: (this.bounds[0] + this.bounds[2]) / 2, y: (this.bounds[1] + this.bounds[3]) / 2 };
+    this.view = {
+      zoom: 1,
+      x: (this.bounds[0] + this.bounds[2]) / 2,
+      y: (this.bounds[1] + this.bounds[3]) / 2,
+    };
     this.home = { ...this.view };
     this.colorings = this.listColorings();
     this.build();
@@ -28,14 +32,36 @@ class PointMap {
     this.tooltip = el("div", { class: "tooltip", role: "status", hidden: true });
     this.hint = el("div", { class: "hint", "aria-hidden": "true" });
     const help = newId("help");
-    this.frame = el("div", {
-      class: "map-frame", tabindex: 0, role: "application", "aria-label": "Map of rows", "aria-describedby": help,
-    }, this.canvas, this.overlay, this.tooltip, this.hint);
-    this.help = el("p", { id: help, class: "note" },
+    this.frame = el(
+      "div",
+      {
+        class: "map-frame",
+        tabindex: 0,
+        role: "application",
+        "aria-label": "Map of rows",
+        "aria-describedby": help,
+      },
+      this.canvas,
+      this.overlay,
+      this.tooltip,
+      this.hint,
+    );
+    this.help = el(
+      "p",
+      { id: help, class: "note" },
       "Mouse: drag to move, click and then turn the wheel to zoom, hold Shift and drag to select. ",
-      "Keyboard: arrow keys move a cross over the map, ", el("kbd", {}, "+"), " and ", el("kbd", {}, "−"), " zoom, ",
-      el("kbd", {}, "0"), " shows all, ", el("kbd", {}, "Enter"), " sets the corners of a selection, ",
-      el("kbd", {}, "Esc"), " clears it.");
+      "Keyboard: arrow keys move a cross over the map, ",
+      el("kbd", {}, "+"),
+      " and ",
+      el("kbd", {}, "−"),
+      " zoom, ",
+      el("kbd", {}, "0"),
+      " shows all, ",
+      el("kbd", {}, "Enter"),
+      " sets the corners of a selection, ",
+      el("kbd", {}, "Esc"),
+      " clears it.",
+    );
     this.legend = el("div", { class: "map-legend" });
   }
 
@@ -60,7 +86,13 @@ class PointMap {
     const { clientWidth: width, clientHeight: height } = this.frame;
     const [x0, y0, x1, y1] = this.bounds;
     const scale = this.view.zoom * Math.min((width - 40) / (x1 - x0 + 1), (height - 40) / (y1 - y0 + 1));
-    return { scale, left: width / 2 - this.view.x * scale, top: height / 2 - this.view.y * scale, width, height };
+    return {
+      scale,
+      left: width / 2 - this.view.x * scale,
+      top: height / 2 - this.view.y * scale,
+      width,
+      height,
+    };
   }
 
   toPoint(px, py) {
@@ -89,7 +121,10 @@ class PointMap {
 
   show(view) {
     const [x0, y0, x1, y1] = this.bounds;
-    this.view = view.zoom === 1 ? { ...this.home } : { zoom: view.zoom, x: clamp(view.x, x0, x1), y: clamp(view.y, y0, y1) };
+    this.view =
+      view.zoom === 1
+        ? { ...this.home }
+        : { zoom: view.zoom, x: clamp(view.x, x0, x1), y: clamp(view.y, y0, y1) };
     this.frame.classList.toggle("zoomed", this.view.zoom > 1);
     this.hideTooltip();
     this.redraw();
@@ -103,7 +138,8 @@ class PointMap {
     const ratio = this.points.n > 300000 ? Math.min(1, fine) : fine;
     const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
     this.raster.resize(w, h);
-    if (this.canvas.width !== w || this.canvas.height !== h) Object.assign(this.canvas, { width: w, height: h });
+    if (this.canvas.width !== w || this.canvas.height !== h)
+      Object.assign(this.canvas, { width: w, height: h });
     const view = { scale: scale * ratio, left: left * ratio, top: top * ratio };
     const visible = Math.max(1, countInside(this.points, this.visibleBox()));
     const radius = clamp(Math.sqrt((0.3 * w * h) / (Math.PI * visible)), 0.5, 4 * Math.max(1, ratio));
@@ -137,13 +173,26 @@ class PointMap {
   // The ways to colour the points: { name, kind, ... }.
   listColorings() {
     const clusters = Array.from({ length: this.k }, (_, i) => this.content.clusters[i]?.name ?? null);
-    const found = [{ name: "Cluster", array: "cluster", names: clusters.map((name, i) => (name === null ? `Cluster ${i}` : `${i} ${name}`)), missing: -1 }];
-    if (this.points.confidence) found.push({ name: "Confidence", array: "confidence", scale: { low: 0, high: 1 } });
-    if (this.header.score) found.push({ name: "Score (lower is stranger)", array: "score", scale: this.header.score });
+    const found = [
+      {
+        name: "Cluster",
+        array: "cluster",
+        names: clusters.map((name, i) => (name === null ? `Cluster ${i}` : `${i} ${name}`)),
+        missing: -1,
+      },
+    ];
+    if (this.points.confidence)
+      found.push({ name: "Confidence", array: "confidence", scale: { low: 0, high: 1 } });
+    if (this.header.score)
+      found.push({ name: "Score (lower is stranger)", array: "score", scale: this.header.score });
     this.header.columns.forEach((column, i) => {
       const array = `column ${i}`;
       const missing = column.levels.length <= 255 ? 255 : 65535;
-      found.push(column.scale ? { name: column.name, array, scale: column.scale } : { name: column.name, array, names: column.levels, missing });
+      found.push(
+        column.scale
+          ? { name: column.name, array, scale: column.scale }
+          : { name: column.name, array, names: column.levels, missing },
+      );
     });
     return found;
   }
@@ -208,10 +257,12 @@ class PointMap {
     const confidence = this.confidence(i);
     const colored = this.colorings.indexOf(this.coloring) > 1;
     this.tooltip.replaceChildren(
-      el("strong", {}, `Row ${count(this.points.row[i] + 1)}`), name === null || name === "" ? "" : el("div", {}, data(name)),
+      el("strong", {}, `Row ${count(this.points.row[i] + 1)}`),
+      name === null || name === "" ? "" : el("div", {}, data(name)),
       el("div", {}, badge(cluster), " ", data(this.colorings[0].names[cluster])),
       confidence === null ? "" : el("div", {}, `Confidence ${percent(confidence)}`),
-      colored ? el("div", {}, data(this.coloring.name), ": ", data(this.valueText(this.coloring, i))) : "");
+      colored ? el("div", {}, data(this.coloring.name), ": ", data(this.valueText(this.coloring, i))) : "",
+    );
     this.tooltip.hidden = false;
     this.tooltip.style.left = `${px}px`;
     this.tooltip.style.top = `${py}px`;
@@ -230,26 +281,38 @@ class PointMap {
   scaleLegend() {
     const { scale } = this.coloring;
     const bar = el("span", { class: "ramp" });
-    bar.style.background = `linear-gradient(to right, ${[0, 0.2, 0.4, 0.6, 0.8, 1].map((s) => css(rampColor(s))).join(", ")})`;
-    return el("p", { class: "scale" }, `${scale.clipped_low ? "≤ " : ""}${number(scale.low)}`, bar,
-      `${scale.clipped_high ? "≥ " : ""}${number(scale.high)}`, el("span", { class: "note" }, "grey: missing"));
+    bar.style.background = `linear-gradient(to right, ${RAMP.map(css).join(", ")})`;
+    return el(
+      "p",
+      { class: "scale" },
+      `${scale.clipped_low ? "≤ " : ""}${number(scale.low)}`,
+      bar,
+      `${scale.clipped_high ? "≥ " : ""}${number(scale.high)}`,
+      el("span", { class: "note" }, "grey: missing"),
+    );
   }
 
   // Buttons: the pressed ones stay in colour, the others turn grey.
   categoryLegend() {
-    const shown = this.coloring.names.slice(0, 60);
+    const shown = this.coloring.names.slice(0, 120);
     const rest = this.coloring.names.length - shown.length;
     const buttons = shown.map((name, i) => {
       const swatch = this.coloring.array === "cluster" ? badge(i) : el("span", { class: "swatch" });
       if (swatch.className === "swatch") swatch.style.background = css(clusterColor(i));
-      const text = this.coloring.array === "cluster" ? this.content.clusters[i]?.name ?? "" : name;
+      const text = this.coloring.array === "cluster" ? (this.content.clusters[i]?.name ?? "") : name;
       return button([swatch, text && [" ", data(trimmed(text, 30))]], () => this.toggle(i, buttons), {
-        class: "chip", "aria-pressed": "false", "aria-label": name,
+        class: "chip",
+        "aria-pressed": "false",
+        "aria-label": name,
       });
     });
-    return el("div", { class: "chips", role: "group", "aria-label": `Highlight by ${this.coloring.name}` },
-      el("span", { class: "note" }, "Highlight"), buttons,
-      rest > 0 && el("span", { class: "note" }, `and ${rest} more`));
+    return el(
+      "div",
+      { class: "chips", role: "group", "aria-label": `Highlight by ${this.coloring.name}` },
+      el("span", { class: "note" }, "Highlight"),
+      buttons,
+      rest > 0 && el("span", { class: "note" }, `and ${rest} more`),
+    );
   }
 
   toggle(i, buttons) {
@@ -269,7 +332,12 @@ class PointMap {
     context.fillRect(0, 0, picture.width, picture.height);
     context.drawImage(this.canvas, 0, 0);
     context.scale(ratio, ratio);
-    Object.assign(context, { font: `600 15px ${style.fontFamily}`, textAlign: "center", lineWidth: 4, lineJoin: "round" });
+    Object.assign(context, {
+      font: `600 15px ${style.fontFamily}`,
+      textAlign: "center",
+      lineWidth: 4,
+      lineJoin: "round",
+    });
     for (const label of this.overlay.querySelectorAll(".island")) {
       const [x, y] = [Number(label.getAttribute("x")), Number(label.getAttribute("y"))];
       Object.assign(context, { strokeStyle: style.backgroundColor, fillStyle: style.color });

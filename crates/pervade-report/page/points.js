@@ -107,7 +107,8 @@ function eachCell(points, [x0, y0, x1, y1], visit) {
   for (let cy = cell(y0); cy <= cell(y1); cy++) {
     for (let cx = cell(x0); cx <= cell(x1); cx++) {
       const code = morton(cx, cy);
-      if (points.starts[code] < points.starts[code + 1]) visit(points.starts[code], points.starts[code + 1], cx, cy);
+      if (points.starts[code] < points.starts[code + 1])
+        visit(points.starts[code], points.starts[code + 1], cx, cy);
     }
   }
 }
@@ -164,13 +165,18 @@ function pointsInside(points, polygon) {
   const ys = polygon.map(([, y]) => y);
   const marked = edgeCells(polygon);
   const half = 1 << (CELL_BITS - 1);
-  eachCell(points, [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)], (first, end, cx, cy) => {
-    if (!marked[cy * GRID + cx]) {
-      if (insidePolygon(polygon, (cx << CELL_BITS) + half, (cy << CELL_BITS) + half)) mask.fill(1, first, end);
-      return;
-    }
-    for (let i = first; i < end; i++) mask[i] = insidePolygon(polygon, points.x[i], points.y[i]) ? 1 : 0;
-  });
+  eachCell(
+    points,
+    [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)],
+    (first, end, cx, cy) => {
+      if (!marked[cy * GRID + cx]) {
+        if (insidePolygon(polygon, (cx << CELL_BITS) + half, (cy << CELL_BITS) + half))
+          mask.fill(1, first, end);
+        return;
+      }
+      for (let i = first; i < end; i++) mask[i] = insidePolygon(polygon, points.x[i], points.y[i]) ? 1 : 0;
+    },
+  );
   return mask;
 }
 
@@ -180,7 +186,8 @@ function labelPositions(points, k) {
   const shift = 11;
   const counts = new Map();
   for (let i = 0; i < points.n; i++) {
-    const key = points.cluster[i] * coarse * coarse + (points.y[i] >> shift) * coarse + (points.x[i] >> shift);
+    const key =
+      points.cluster[i] * coarse * coarse + (points.y[i] >> shift) * coarse + (points.x[i] >> shift);
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   const best = Array.from({ length: k }, () => ({ n: 0, cell: -1, total: 0, x: 0, y: 0, seen: 0 }));
@@ -197,5 +204,7 @@ function labelPositions(points, k) {
     label.y += points.y[i];
     label.seen++;
   }
-  return best.flatMap((l, cluster) => (l.seen > 0 ? [{ cluster, n: l.total, x: l.x / l.seen, y: l.y / l.seen }] : []));
+  return best.flatMap((l, cluster) =>
+    l.seen > 0 ? [{ cluster, n: l.total, x: l.x / l.seen, y: l.y / l.seen }] : [],
+  );
 }

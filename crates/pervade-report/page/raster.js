@@ -23,7 +23,9 @@ function discStamp(radius) {
 
 // Opacity by the sum of weights: the first point counts most, many points saturate.
 function opacities(unit, first) {
-  return Uint8Array.from({ length: 64 * unit }, (_, weight) => Math.round(255 * (1 - (1 - first) ** (weight / unit))));
+  return Uint8Array.from({ length: 64 * unit }, (_, weight) =>
+    Math.round(255 * (1 - (1 - first) ** (weight / unit))),
+  );
 }
 
 class Raster {
@@ -41,7 +43,9 @@ class Raster {
   draw(points, view, shades, colors, radius, firstOpacity) {
     this.sums.fill(0);
     const stamp = discStamp(radius);
-    const table = Int32Array.from(colors.flatMap(({ rgb, weight }) => [...rgb.map((value) => value * weight), weight]));
+    const table = Int32Array.from(
+      colors.flatMap(({ rgb, weight }) => [...rgb.map((value) => value * weight), weight]),
+    );
     if (stamp.dx.length === 1) this.addPixels(points, view, shades, table);
     else this.addStamps(points, view, shades, table, stamp);
     this.compose(opacities(stamp.unit, firstOpacity));
