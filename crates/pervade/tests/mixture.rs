@@ -173,8 +173,8 @@ fn full_mixtures_integrate_missing_cells_out() {
     assert_eq!(mixture.log_density(&[f32::NAN, f32::NAN]), 0.0);
     let one = mixture.merged().unwrap();
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a}, {b}");
-    close(one.means[0], 0.3 * -1.0 + 0.7 * 2.0);
+    close(one.means[0], -0.3 + 0.7 * 2.0);
     close(one.covariances[0][0], 0.3 * 1.0 + 0.7 * 0.5 + 0.3 * 0.7 * 9.0);
-    close(one.covariances[0][1], 0.3 * 0.6 - 0.7 * 0.2 + 0.3 * 0.7 * 3.0 * -1.0);
+    close(one.covariances[0][1], 0.3 * 0.6 - 0.7 * 0.2 - 0.3 * 0.7 * 3.0);
     assert!(FullMixture::new(vec![0.0], vec![0.0, 0.0], vec![vec![1.0, 2.0, 2.0, 1.0]]).is_err());
 }

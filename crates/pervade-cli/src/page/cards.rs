@@ -45,8 +45,13 @@ impl<'a> Cards<'a> {
                 n_rows: cluster.n_rows,
                 confidence: cluster.confidence,
                 mean_confidence: cluster.mean_confidence,
-                columns: cluster.columns.iter().map(distinction).collect(),
-                typical: cluster.typical.iter().map(example).collect(),
+                columns: cluster
+                    .columns
+                    .iter()
+                    .filter(|column| is_notable(column))
+                    .map(distinction)
+                    .collect(),
+                typical: cluster.typical.iter().map(|row| Example { second: None, ..example(row) }).collect(),
                 doubtful: cluster.doubtful.iter().map(example).collect(),
                 generated: made.rows.chunks_exact(d).map(|row| self.generated(row, &columns)).collect(),
                 mean_picture: cluster.mean_row.as_deref().and_then(|row| self.picture(row)),
@@ -150,6 +155,11 @@ impl<'a> Cards<'a> {
         }
         Some(Picture { width: small_width, height: small_height, channels, pixels })
     }
+}
+
+/// Narrow tables have room for all columns, also those that hardly differ.
+fn is_notable(column: &describe::Distinction) -> bool {
+    (column.auc - 0.5).abs() >= 0.02 || column.difference.abs() >= 0.1
 }
 
 fn distinction(column: &describe::Distinction) -> Distinction {

@@ -53,14 +53,10 @@ pub(super) fn curves(record: &RestartRecord) -> Vec<Curve> {
     curves
 }
 
-/// Values of the scored states after each epoch of joint training; NaN where none was scored.
+/// Values of the last scored state after each epoch of joint training; not every epoch is scored.
 fn states(record: &RestartRecord, value: fn(&StateScores) -> f64) -> Vec<f64> {
-    let n = record.joint.len();
-    let mut values = vec![f64::NAN; n];
-    for state in record.states.iter().filter(|state| (1..=n).contains(&state.epoch)) {
-        values[state.epoch - 1] = value(state);
-    }
-    values
+    let last = |epoch: usize| record.states.iter().rev().find(|state| state.epoch <= epoch);
+    (1..=record.joint.len()).map(|epoch| last(epoch).map_or(f64::NAN, value)).collect()
 }
 
 /// Names and values.

@@ -83,7 +83,8 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
     let results = RowResults::new(model, device, data)?;
     let examples = (ALL_EXAMPLES / 3 / model.n_clusters().max(1)).clamp(2, EXAMPLES);
     let options = DescribeOptions::default().with(|o| {
-        o.columns = COLUMNS;
+        // The mean picture says more than single pixels.
+        o.columns = if model.image().is_some() { 0 } else { COLUMNS };
         (o.typical, o.doubtful) = (examples, examples);
         o.outliers = OUTLIERS;
         o.generated = (GENERATED_CELLS / model.n_columns()).min(GENERATED_ROWS);

@@ -1,7 +1,6 @@
 //! The result in words.
 
 use pervade::Result;
-use pervade::config::Clusters;
 use pervade::model::{Metadata, PlainSummary};
 use pervade_report::Verdict;
 
@@ -42,6 +41,7 @@ fn sentences(facts: &Facts<'_>, about: &Metadata) -> Result<Vec<String>> {
     }
     sentences.extend(on_graph_of_rows(about));
     sentences.extend(restarts(about));
+    sentences.extend(about.plain.iter().flat_map(PlainSummary::remarks).map(|remark| sentence(&remark)));
     if let Some(labels) = &facts.subject.table.labels {
         let scores = LabelScores::new(&facts.results.assignments.clusters, labels)?;
         sentences.push(format!("Against the labels, which training never saw: {}.", scores.words()));
@@ -61,8 +61,7 @@ fn sizes(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn warnings(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
-    let plain = about.plain.iter().flat_map(PlainSummary::remarks);
-    let remarks = plain.chain(about.record.remarks.clone()).chain(about.kmeans_remark());
+    let remarks = about.record.remarks.iter().cloned().chain(about.kmeans_remark());
     let mut warnings: Vec<String> = remarks.map(|remark| sentence(&remark)).collect();
     if let Some(state) = about.record.kept_state().filter(|state| state.live_clusters < state.clusters) {
         warnings.push(format!(
@@ -97,14 +96,9 @@ fn next(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
         format!("`pervade describe {model} {data} --out columns.csv` writes how the clusters differ."),
     ];
     if about.restarts.len() < CONSENSUS {
-        let k = match about.settings.clusters {
-            Clusters::Auto => "auto".to_string(),
-            Clusters::Fixed(k) => k.to_string(),
-        };
-        steps.push(format!(
-            "`pervade fit {data} --clusters {k} --restarts 10` says how stable the clusters are, and takes the \
-             consensus of ten restarts."
-        ));
+        let step = "The same `pervade fit` with `--restarts 10` says how stable the clusters are, and takes the \
+                    consensus of ten restarts.";
+        steps.push(step.to_string());
     }
     let ending = if about.image.is_some() { "png" } else { "csv" };
     steps.push(format!("`pervade generate {model} --out new.{ending}` makes new rows of every cluster."));

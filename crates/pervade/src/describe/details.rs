@@ -87,8 +87,9 @@ fn of_numbers(
         let all = sorted.values(|_| true);
         let end = |share: f64| quantile(&all, share).unwrap_or(0.0);
         let range = [end(BEYOND), end(1.0 - BEYOND)];
-        let [inside, outside] = parts.map(|values| histogram(values.into_iter(), range, BINS));
         let labels = range.map(|x| texts.text(column, x));
+        let (range, bins) = bins_for(&all, range);
+        let [inside, outside] = parts.map(|values| histogram(values.into_iter(), range, bins));
         Distribution::Histogram { range, labels, inside, outside, generated: Vec::new() }
     };
     Distinction { name, column, level, difference, auc, inside, outside, distribution }
@@ -145,6 +146,15 @@ fn of_level(
         Distribution::Levels { names, inside: inside.1, outside: outside.1, generated: Vec::new() };
     let (inside, outside, level) = (inside.0, outside.0, Some(level));
     Distinction { name, column, level, difference, auc, inside, outside, distribution }
+}
+
+/// One bin per whole number if there are few of them, so that no bin falls between two; otherwise the usual number.
+fn bins_for(values: &[(f64, usize)], [low, high]: [f64; 2]) -> ([f64; 2], usize) {
+    let is_few = high - low < 2.0 * BINS as f64;
+    if is_few && values.iter().all(|(x, _)| x.fract() == 0.0) {
+        return ([low - 0.5, high + 0.5], (high - low) as usize + 1);
+    }
+    ([low, high], BINS)
 }
 
 /// Shares of rows in bins of equal width.

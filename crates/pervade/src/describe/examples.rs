@@ -130,13 +130,14 @@ pub(super) fn outliers<D: Device>(
     rows.sort_by(|&a, &b| results.anomalies[b].total_cmp(&results.anomalies[a]).then(a.cmp(&b)));
     rows.truncate(options.outliers);
     let of_row = |row: usize| {
-        let costs =
-            model.cell_costs(device, data, row)?.into_iter().take(options.costs).map(|cost| OutlierCell {
-                column: texts.name(cost.column).to_string(),
-                value: texts.text(cost.column, cost.value),
-                expected: texts.rounded(cost.column, cost.expected),
-                nats: cost.nats,
-            });
+        let costs = model.cell_costs(device, data, row)?.into_iter().map(|cost| OutlierCell {
+            column: texts.name(cost.column).to_string(),
+            value: texts.text(cost.column, cost.value),
+            expected: texts.rounded(cost.column, cost.expected),
+            nats: cost.nats,
+        });
+        // Where both read the same, there is nothing to tell.
+        let costs = costs.filter(|cost| cost.value != cost.expected).take(options.costs);
         Ok(OutlierRow {
             example: example(results, row),
             cluster: results.assignments.clusters[row] as usize,

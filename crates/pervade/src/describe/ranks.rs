@@ -81,7 +81,7 @@ impl RankSums {
 
     /// Adds `total` equal values, which all have their mean rank.
     fn add(&mut self, total: usize, counts: impl Iterator<Item = (usize, usize)>) {
-        let rank = self.before as f64 + (total as f64 + 1.0) / 2.0;
+        let rank = self.before as f64 + f64::midpoint(total as f64, 1.0);
         for (cluster, count) in counts {
             self.n[cluster] += count;
             self.ranks[cluster] += rank * count as f64;

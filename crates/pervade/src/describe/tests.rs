@@ -8,7 +8,7 @@ fn cells() -> (Vec<f64>, Vec<u32>) {
         1 | 2 => 0.0,
         _ => ((i * 37 % 11) as f64 - 4.0) / 2.0,
     };
-    ((0..60).map(cell).collect(), (0..60).map(|i| (i * i % 5 % 3) as u32).collect())
+    ((0..60).map(cell).collect(), (0..60).map(|i| i % 3).collect())
 }
 
 /// The definition: the share of pairs in which the row of the cluster is higher, ties counting half.

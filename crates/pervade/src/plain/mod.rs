@@ -164,9 +164,10 @@ pub(crate) fn compared<D: Device>(
     let own_modularity = judge.modularity(own)?;
     let plain = Plain::new(device, judge, n_clusters)?;
     let candidates = plain.candidates(judge, interrupt)?;
-    let chosen = match plain.is_continuous() {
-        true => plain.best_described(&candidates, own, own_modularity, interrupt)?,
-        false => most_agreed(&candidates, own, own_modularity)?,
+    let chosen = if plain.is_continuous() {
+        plain.best_described(&candidates, own, own_modularity, interrupt)?
+    } else {
+        most_agreed(&candidates, own, own_modularity)?
     };
     let clusters = chosen.map_or(own, |candidate| &candidate.clusters);
     let modularity = chosen.map_or(own_modularity, |candidate| candidate.modularity);
@@ -244,9 +245,10 @@ impl<'a, D: Device> Plain<'a, D> {
             found.push((PlainMethod::Ward, None, self.ward_clusters()));
         }
         // Variances of a cluster's own become as small as they like on a repeated value.
-        let covariances = match self.is_continuous() {
-            true => &[Covariance::Diagonal, Covariance::Tied, Covariance::Full][..],
-            false => &[Covariance::Tied],
+        let covariances = if self.is_continuous() {
+            &[Covariance::Diagonal, Covariance::Tied, Covariance::Full][..]
+        } else {
+            &[Covariance::Tied]
         };
         for &covariance in covariances {
             if let Some((bic, clusters)) = self.mixture(covariance, interrupt)? {
