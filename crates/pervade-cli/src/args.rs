@@ -10,8 +10,8 @@ use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
 use crate::commands::{
-    assign, bench, compare, completions, demo, doctor, evaluate, fit, generate, impute, inspect, reproduce,
-    rows,
+    assign, bench, compare, completions, demo, describe, doctor, evaluate, fit, generate, impute, inspect,
+    map, report, reproduce, rows,
 };
 use crate::console::Console;
 use crate::files::Files;
@@ -38,7 +38,10 @@ const FIRST_STEPS: &str = "First steps:
 pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Fit(Box<fit::FitArgs>),
+    Report(report::ReportArgs),
     Assign(assign::AssignArgs),
+    Describe(describe::DescribeArgs),
+    Map(map::MapArgs),
     Embed(rows::EmbedArgs),
     Generate(generate::GenerateArgs),
     Impute(impute::ImputeArgs),

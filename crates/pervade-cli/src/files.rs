@@ -22,6 +22,10 @@ pub(crate) enum Kind {
     Table(OutputFormat),
     /// An image.
     Png,
+    /// A drawing.
+    Svg,
+    /// A page of a report.
+    Html,
     /// One JSON object, or one per line.
     Json,
     /// Text for people.
@@ -34,6 +38,15 @@ impl Kind {
         OutputFormat::of(path).map(Kind::Table)
     }
 
+    /// The kind of picture for the extension of `path`; none if it is another file.
+    pub(crate) fn picture(path: &Path) -> Option<Self> {
+        match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
+            "png" => Some(Kind::Png),
+            "svg" => Some(Kind::Svg),
+            _ => None,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Kind::Model => "a pervade model",
@@ -42,6 +55,8 @@ impl Kind {
             Kind::Table(OutputFormat::Parquet) => "a Parquet file",
             Kind::Table(_) => "a CSV file",
             Kind::Png => "a PNG picture",
+            Kind::Svg => "an SVG picture",
+            Kind::Html => "an HTML page",
             Kind::Json => "JSON",
             Kind::Text => "text",
         }
@@ -56,6 +71,8 @@ impl Kind {
             Kind::Table(OutputFormat::Npy) => head.starts_with(b"\x93NUMPY"),
             Kind::Table(OutputFormat::Parquet) => head.starts_with(b"PAR1"),
             Kind::Png => head.starts_with(b"\x89PNG"),
+            Kind::Svg => holds(b"<svg"),
+            Kind::Html => head.to_ascii_lowercase().trim_ascii_start().starts_with(b"<!doctype html"),
             Kind::Json => head.trim_ascii_start().starts_with(b"{"),
             Kind::Table(_) | Kind::Text => !head.contains(&0),
         }

@@ -147,7 +147,8 @@ impl Tone {
         Self { ink: true, ..self }
     }
 
-    fn of(self, value: f32) -> u8 {
+    /// The brightness of a value.
+    pub(crate) fn of(self, value: f32) -> u8 {
         let share = ((value - self.low) / (self.high - self.low).max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
         (255.0 * if self.ink { 1.0 - share } else { share }) as u8
     }

@@ -166,7 +166,7 @@ fn files_of_another_kind_are_overwritten_only_with_force() {
         std::fs::remove_file(sandbox.path(&name)).unwrap();
     }
     std::fs::create_dir(sandbox.path("demo")).unwrap();
-    for name in ["digits.pervade", "assignments.csv", "clusters.png", "latents.png"] {
+    for name in ["digits.pervade", "assignments.csv", "clusters.png", "latents.png", "report.html"] {
         sandbox.write(&format!("demo/{name}"), b"\0mine");
         refused(&sandbox, &["demo", "--out", "demo"], other);
         std::fs::remove_file(sandbox.path("demo").join(name)).unwrap();

@@ -4,10 +4,13 @@ mod common;
 
 use common::Sandbox;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "fit",
     "assign",
+    "describe",
+    "map",
+    "report",
     "embed",
     "generate",
     "reconstruct",

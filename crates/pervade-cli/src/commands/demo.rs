@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Files, Kind};
+use crate::page::{self, MAX_POINTS, Subject};
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         .output("--out", &args.out.join("assignments.csv"), Kind::Table(OutputFormat::Csv))
         .output("--out", &args.out.join("clusters.png"), Kind::Png)
         .output("--out", &args.out.join("latents.png"), Kind::Png)
+        .output("--out", &args.out.join("report.html"), Kind::Html)
         .claim(console)?;
     let (data, labels) = digits()?;
     console.say(&format!(
@@ -67,11 +69,12 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
         draw_latents(&fit, &table.data, device, &args.out.join("latents.png"))?;
+        page::write(&subject(&fit, &table), device, &args.out.join("report.html"), console)?;
     });
     let scores = LabelScores::new(clusters, &labels)?;
     let took = started.elapsed();
     console.say(&summary(&fit, &labels, &scores, &args.out, took)?);
-    let files = ["digits.pervade", "assignments.csv", "clusters.png", "latents.png"];
+    let files = ["digits.pervade", "assignments.csv", "clusters.png", "latents.png", "report.html"];
     console.result(
         &json!({
             "out": args.out.display().to_string(),
@@ -88,6 +91,18 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         "",
     )?;
     Ok(Outcome::Done)
+}
+
+/// What the page is about. The digits are embedded in the program, so that no command can name them.
+fn subject<'a>(fit: &'a Fit, table: &'a Table) -> Subject<'a> {
+    Subject {
+        model: &fit.model,
+        table,
+        model_name: "digits.pervade".to_string(),
+        data: "your-digits.csv".to_string(),
+        title: "1,797 handwritten digits".to_string(),
+        points: MAX_POINTS,
+    }
 }
 
 /// The recipe with networks that suit 64 columns; the best of three restarts, chosen without labels.
@@ -178,6 +193,7 @@ fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: D
         "\nIt never saw a label, and {} of the digits are in the right group after {} on this machine\n\
          (NMI {:.3}, ARI {:.3}).\n\n\
          Look at:\n  \
+         {folder}/report.html      all of it on one page: open it in a browser\n  \
          {folder}/clusters.png     one line per cluster: real digits left, generated digits right\n  \
          {folder}/latents.png      every digit as a point, one colour per cluster\n  \
          {folder}/assignments.csv  the cluster of every row\n  \

@@ -13,6 +13,7 @@ use pervade::{Error, Fit, Result, on_device};
 use crate::args::{ColumnArgs, Common, ReadArgs};
 use crate::console::Console;
 use crate::files::{Files, Kind};
+use crate::page::{self, MAX_POINTS, Subject};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
@@ -53,6 +54,9 @@ pub(crate) struct FitArgs {
     /// Write the cluster of every row to this file (.csv, .npy, .parquet), and the share of restarts that agree on it
     #[arg(long, value_name = "FILE")]
     assignments: Option<PathBuf>,
+    /// Write a page about the clusters to this file, as `pervade report` does
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Settings from a file, and types of columns in its table `[columns]`; flags override it
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
@@ -94,6 +98,9 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {
         assignments(&fit, &table).write(path)?;
+    }
+    if let Some(path) = &args.report {
+        args.write_report(path, &out, &fit, &table, &device, console)?;
     }
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
@@ -179,6 +186,7 @@ impl FitArgs {
             .maybe_input("--config", self.config.as_deref())
             .output("--out", out, Kind::Model)
             .maybe_output("--record", self.record.as_deref(), Kind::Json)
+            .maybe_output("--report", self.report.as_deref(), Kind::Html)
             .maybe_output("--log", self.log.as_deref(), Kind::Json)
             .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint);
         Ok(match table {
@@ -187,6 +195,27 @@ impl FitArgs {
             }
             None => files,
         })
+    }
+
+    fn write_report(
+        &self,
+        path: &Path,
+        out: &Path,
+        fit: &Fit,
+        table: &Table,
+        device: &AnyDevice,
+        console: &Console,
+    ) -> Result<()> {
+        let subject = Subject {
+            model: &fit.model,
+            table,
+            model_name: outputs::name_of(out),
+            data: self.read.typed(outputs::name_of(&self.data).as_ref()),
+            title: outputs::name_of(&self.data),
+            points: MAX_POINTS,
+        };
+        on_device!(device, device => page::write(&subject, device, path, console)?);
+        Ok(())
     }
 
     /// The requested folder, or one next to the model if that is a regular file.

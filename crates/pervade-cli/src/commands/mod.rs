@@ -5,12 +5,15 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod impute;
 pub(crate) mod inspect;
+pub(crate) mod map;
+pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod rows;
 
@@ -34,6 +37,9 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Demo(typed) => demo::run(typed, common, console),
         Command::Fit(typed) => fit::run(typed, args, common, console),
         Command::Assign(typed) => assign::run(typed, common, console),
+        Command::Describe(typed) => describe::run(typed, common, console),
+        Command::Map(typed) => map::run(typed, common, console),
+        Command::Report(typed) => report::run(typed, common, console),
         Command::Embed(typed) => rows::embed(typed, common, console),
         Command::Generate(typed) => generate::run(typed, common, console),
         Command::Impute(typed) => impute::run(typed, common, console),

@@ -1,6 +1,7 @@
 //! The fitted model: its content, its methods and its file.
 
 mod columns;
+mod costs;
 mod density;
 mod explained;
 mod file;
@@ -14,6 +15,7 @@ mod vade;
 
 pub use crate::plain::{CloseMethod, PlainMethod, PlainSummary};
 pub use columns::Matched;
+pub use costs::CellCost;
 pub use explained::ExplainedColumn;
 pub(crate) use file::covers_clusters;
 #[doc(hidden)]

@@ -1,0 +1,78 @@
+//! All rows in the plane, and the columns that they can be coloured by.
+
+use std::collections::BTreeSet;
+
+use pervade::Result;
+use pervade::compute::Device;
+use pervade_report::{Map, MapColumn};
+
+use super::Facts;
+use crate::console::Console;
+use crate::layout::lay_out;
+use crate::words;
+
+/// Columns to colour by, beside those that go along.
+const COLOURS: usize = 12;
+/// A column that goes along has colours if it has at most so many different cells.
+const MOST_NAMES: usize = 20;
+
+/// Of more rows than wanted, every so many-th is shown.
+pub(super) fn of<D: Device>(facts: &Facts<'_>, device: &D, console: &Console) -> Result<Map> {
+    let subject = facts.subject;
+    let (model, data) = (subject.model, &subject.table.data);
+    let (n, j) = (data.n_rows(), model.n_latents());
+    let latents = model.embed(device, data)?;
+    let shown = n.min(subject.points);
+    let rows: Vec<usize> = (0..shown).map(|i| (i as u128 * n as u128 / shown as u128) as usize).collect();
+    if shown < n {
+        let (shown, n) = (words::count(shown), words::count(n));
+        console.say(&format!("note: the map shows a sample of {shown} of the {n} rows (`--points`)"));
+    }
+    let chosen: Vec<f32> = rows.iter().flat_map(|&row| &latents[row * j..(row + 1) * j]).copied().collect();
+    let clusters: Vec<u32> = rows.iter().map(|&row| facts.results.assignments.clusters[row]).collect();
+    let names = subject
+        .table
+        .kept
+        .as_ref()
+        .map(|_| rows.iter().map(|&row| facts.name(row).unwrap_or_default()).collect::<Vec<String>>());
+    Ok(Map {
+        points: lay_out(&chosen, j, &clusters, console)?,
+        confidence: rows.iter().map(|&row| facts.results.confidence(row)).collect(),
+        scores: rows.iter().map(|&row| facts.results.scores[row] as f32).collect(),
+        columns: columns(facts, &rows),
+        names: names.unwrap_or_default(),
+        rows: if shown < n { rows.iter().map(|&row| row as u32).collect() } else { Vec::new() },
+        clusters,
+    })
+}
+
+/// Labels, columns that go along if they repeat, and the most telling columns. Single pixels say too little.
+fn columns(facts: &Facts<'_>, rows: &[usize]) -> Vec<MapColumn> {
+    let table = facts.subject.table;
+    let mut columns = Vec::new();
+    if let Some(labels) = &table.labels {
+        let values = rows.iter().map(|&row| labels.ids()[row] as f32).collect();
+        columns.push(MapColumn { name: "label".to_string(), levels: labels.names().to_vec(), values });
+    }
+    for (name, cells) in table.kept.iter().flat_map(|kept| kept.names.iter().zip(&kept.columns)) {
+        let levels: BTreeSet<&str> = cells.iter().map(String::as_str).filter(|c| !c.is_empty()).collect();
+        let levels: Vec<&str> = levels.into_iter().collect();
+        if (2..=MOST_NAMES).contains(&levels.len()) {
+            let value = |&row: &usize| {
+                levels.binary_search(&cells[row].as_str()).map_or(f32::NAN, |level| level as f32)
+            };
+            let values = rows.iter().map(value).collect();
+            let levels = levels.iter().map(ToString::to_string).collect();
+            columns.push(MapColumn { name: name.clone(), levels, values });
+        }
+    }
+    if facts.subject.model.image().is_some() {
+        return columns;
+    }
+    columns.extend(facts.telling_columns(COLOURS).into_iter().map(|j| MapColumn {
+        name: facts.texts.name(j).to_string(),
+        levels: facts.texts.levels(j).to_vec(),
+        values: rows.iter().map(|&row| table.data.cell(row, j) as f32).collect(),
+    }));
+    columns
+}

@@ -1,0 +1,106 @@
+//! The result in words.
+
+use pervade::Result;
+use pervade::model::{Metadata, PlainSummary};
+use pervade_report::Verdict;
+
+use super::Facts;
+use crate::report::{LabelScores, found, on_graph_of_rows, restarts};
+use crate::words;
+
+/// From this share of doubtful rows on there is a warning.
+const MANY_DOUBTFUL: f64 = 0.2;
+/// From so many restarts on, the model is their consensus.
+const CONSENSUS: usize = 3;
+
+pub(super) fn of(facts: &Facts<'_>) -> Result<Verdict> {
+    let about = facts.subject.model.metadata();
+    Ok(Verdict {
+        sentences: sentences(facts, about)?,
+        warnings: warnings(facts, about),
+        next_steps: next(facts, about),
+    })
+}
+
+fn sentences(facts: &Facts<'_>, about: &Metadata) -> Result<Vec<String>> {
+    let mut sentences = vec![found(about)];
+    sentences.extend(sizes(facts));
+    let doubtful = facts.found.doubtful_share;
+    if about.n_clusters > 1 {
+        sentences.push(format!(
+            "In {} of the rows one cluster has a probability above 0.9; {} are doubtful.",
+            words::percent(1.0 - doubtful),
+            words::percent(doubtful)
+        ));
+    }
+    if let Some(state) = about.record.kept_state() {
+        sentences.push(format!(
+            "Modularity on the neighbour graph of the latents: {:.3}; above 0.5 is clear structure.",
+            state.modularity
+        ));
+    }
+    sentences.extend(on_graph_of_rows(about));
+    sentences.extend(restarts(about));
+    sentences.extend(about.plain.iter().flat_map(PlainSummary::remarks).map(|remark| sentence(&remark)));
+    if let Some(labels) = &facts.subject.table.labels {
+        let scores = LabelScores::new(&facts.results.assignments.clusters, labels)?;
+        sentences.push(format!("Against the labels, which training never saw: {}.", scores.words()));
+    }
+    Ok(sentences)
+}
+
+fn sizes(facts: &Facts<'_>) -> Option<String> {
+    let clusters = &facts.found.clusters;
+    let largest = clusters.iter().max_by_key(|cluster| cluster.n_rows)?;
+    let smallest = clusters.iter().min_by_key(|cluster| cluster.n_rows)?;
+    let words = |cluster: &pervade::describe::ClusterDescription| {
+        format!("{} ({})", words::counted(cluster.n_rows, "row"), words::percent(cluster.share))
+    };
+    let (most, least) = (words(largest), words(smallest));
+    (clusters.len() > 1).then(|| format!("The largest cluster has {most}, the smallest {least}."))
+}
+
+fn warnings(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
+    let remarks = about.record.remarks.iter().cloned().chain(about.kmeans_remark());
+    let mut warnings: Vec<String> = remarks.map(|remark| sentence(&remark)).collect();
+    if let Some(state) = about.record.kept_state().filter(|state| state.live_clusters < state.clusters) {
+        warnings.push(format!(
+            "Only {} of {} clusters have half a percent of the rows or more: ask for fewer clusters, or try more \
+             `--restarts`.",
+            state.live_clusters, state.clusters
+        ));
+    }
+    if facts.found.doubtful_share > MANY_DOUBTFUL {
+        let share = words::percent(facts.found.doubtful_share);
+        warnings.push(format!("{share} of the rows lie between clusters: the borders are uncertain."));
+    }
+    if facts.found.n_rows != about.n_rows {
+        let (shown, fitted) =
+            (words::counted(facts.found.n_rows, "row"), words::counted(about.n_rows, "row"));
+        warnings.push(format!("This page is about {shown}; the model was fitted to {fitted}."));
+    }
+    warnings
+}
+
+/// With a capital letter and a full stop.
+fn sentence(remark: &str) -> String {
+    let mut letters = remark.chars();
+    let first = letters.next().map_or(String::new(), |c| c.to_uppercase().to_string());
+    format!("{first}{}.", letters.as_str())
+}
+
+fn next(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
+    let (model, data) = (&facts.subject.model_name, &facts.subject.data);
+    let mut steps = vec![
+        format!("`pervade assign {model} {data} --out clusters.csv` writes the cluster of every row."),
+        format!("`pervade describe {model} {data} --out columns.csv` writes how the clusters differ."),
+    ];
+    if about.restarts.len() < CONSENSUS {
+        let step = "The same `pervade fit` with `--restarts 10` says how stable the clusters are, and takes the \
+                    consensus of ten restarts.";
+        steps.push(step.to_string());
+    }
+    let ending = if about.image.is_some() { "png" } else { "csv" };
+    steps.push(format!("`pervade generate {model} --out new.{ending}` makes new rows of every cluster."));
+    steps
+}

@@ -1,0 +1,67 @@
+// A browser that has no network and remembers everything a report must not do.
+
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const FLAGS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export async function launch(tools) {
+  const require = createRequire(path.resolve(tools, "package.json"));
+  const { chromium } = require("playwright-core");
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
+  return { browser, axe: readFileSync(require.resolve("axe-core/axe.min.js"), "utf8") };
+}
+
+// Opens a file; `faults` fills with requests, errors and violations of the policy.
+export async function open(browser, file, options = {}) {
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 1000 },
+    acceptDownloads: true,
+    ...options,
+  });
+  context.setDefaultTimeout(10000);
+  await context.setOffline(true);
+  const page = await context.newPage();
+  const url = pathToFileURL(file).href;
+  const faults = [];
+  page.on("request", (request) => {
+    const to = request.url();
+    if (to !== url && !to.startsWith("data:") && !to.startsWith("blob:")) faults.push(`request to ${to}`);
+  });
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  page.on("dialog", (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  await page.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener("securitypolicyviolation", (event) =>
+      window.violations.push(event.violatedDirective),
+    );
+  });
+  await page.goto(url);
+  await page.waitForFunction(() => document.querySelector("footer") !== null);
+  const hasMap = (await page.locator("#map").count()) > 0;
+  if (hasMap) await page.waitForFunction(() => performance.getEntriesByName("map-frame").length > 0);
+  return { page, context, faults, hasMap };
+}
+
+export async function close({ page, context, faults }) {
+  const violations = await page.evaluate(() => window.violations);
+  await context.close();
+  return [...faults, ...violations.map((directive) => `policy violated: ${directive}`)];
+}
