@@ -47,7 +47,7 @@ impl SquareDistances {
         &self.values
     }
 
-    /// Puts a square in the place of those that are NaN.
+    /// Replaces those that are NaN by a square.
     pub fn replace_nan(&mut self, square: f64) {
         self.values.iter_mut().filter(|value| value.is_nan()).for_each(|value| *value = square);
     }

@@ -115,7 +115,7 @@ impl Posterior {
         }
     }
 
-    /// Column and value of each cell: its mean, or with a key a sample.
+    /// Column and value of each cell: its mean, or a sample if there is a key.
     fn cells(self, observed: &Observed<'_>, key: Option<Key>, row: u64) -> Vec<(usize, f64)> {
         let preparation = observed.preparation;
         let columns = preparation.columns();
