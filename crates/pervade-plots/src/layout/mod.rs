@@ -141,7 +141,7 @@ impl Layout {
         };
         let mut positions = vec![[0.0; 2]; n];
         rows.iter().zip(centred(points)).for_each(|(&row, point)| positions[row as usize] = point);
-        place_others(&latents, input.n_latents, &components, &rows, &mut positions, &mut progress)?;
+        position_others(&latents, input.n_latents, &components, &rows, &mut positions, &mut progress)?;
         Ok(positions)
     }
 
@@ -207,8 +207,8 @@ fn search(
     Ok(neighbours)
 }
 
-/// Places the rows that were not laid out beside those that were.
-fn place_others(
+/// Positions the rows that were not laid out beside those that were.
+fn position_others(
     latents: &[f32],
     n_latents: usize,
     components: &[u32],
@@ -224,7 +224,7 @@ fn place_others(
     let anchors = Anchors::new(latents, n_latents, components, laid_out, positions);
     for (block, rows) in others.chunks(BLOCK).enumerate() {
         progress.at(LAID_OUT..1.0, block * BLOCK, others.len())?;
-        let placed: Vec<[f32; 2]> = rows.par_iter().map(|&row| anchors.place(row, positions)).collect();
+        let placed: Vec<[f32; 2]> = rows.par_iter().map(|&row| anchors.position(row, positions)).collect();
         rows.iter().zip(placed).for_each(|(&row, position)| positions[row as usize] = position);
     }
     Ok(())

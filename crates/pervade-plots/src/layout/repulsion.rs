@@ -18,7 +18,7 @@ use crate::tsne::Repulsion;
 const STENCIL: usize = 4;
 /// Distance between nodes. q varies over a distance of 1; the test below has the error.
 const SPACING: f64 = 0.5;
-/// Below this, all points are at one place for single precision.
+/// Below this, all points are at one position for single precision.
 const FINEST: f64 = 1e-9;
 /// Sides of a grid, in nodes.
 const SIDES: [usize; 10] = [64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536];
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn points_at_one_place_do_not_move() {
+    fn points_at_one_position_do_not_move() {
         let found = InterpolatedRepulsion::default().of(&[[5.0, 5.0]; 10]);
         assert!(found.forces.iter().flatten().all(|force| force.abs() < 1e-6));
         assert!((found.total - 90.0).abs() < 1e-3, "{}", found.total);

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::tree::Tree;
 
-/// Rows of the sample that place another row.
+/// Rows of the sample that give another row its position.
 const ANCHORS: usize = 5;
 /// An anchor counts if it is at most this many times the usual distance of neighbours from the first one, on the map:
 /// a row between two islands belongs to one of them, not to the gap.
@@ -110,7 +110,7 @@ impl<'a> Anchors<'a> {
     ///
     /// # Shapes
     /// - positions: `[N, 2]`, of which those of the anchors are read
-    pub(super) fn place(&self, row: u32, positions: &[[f32; 2]]) -> [f32; 2] {
+    pub(super) fn position(&self, row: u32, positions: &[[f32; 2]]) -> [f32; 2] {
         let own = &self.latents[row as usize * self.n_latents..][..self.n_latents];
         let component = self.components[row as usize];
         let slot = self.trees.partition_point(|(other, ..)| *other < component);

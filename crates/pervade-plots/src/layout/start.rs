@@ -23,9 +23,9 @@ pub(super) fn initial_layout(latents: &[f32], n_latents: usize, components: &[u3
     // K discs of this radius cover about the area over which the centres are spread.
     let radius = root_mean_square(&centres) / (centres.len() as f64).sqrt();
     let scale = radius / root_mean_square(&around).max(f64::MIN_POSITIVE);
-    let place =
+    let shifted =
         |(around, &slot): ([f64; 2], &usize)| [0, 1].map(|axis| centres[slot][axis] + scale * around[axis]);
-    initially_scaled(around.into_iter().zip(&slots).map(place).collect())
+    initially_scaled(around.into_iter().zip(&slots).map(shifted).collect())
 }
 
 fn root_mean_square(points: &[[f64; 2]]) -> f64 {

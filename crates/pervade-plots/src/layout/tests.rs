@@ -95,7 +95,7 @@ fn few_rows_are_apart() {
     }
 }
 
-/// Equal rows share a place, and each has its own position.
+/// Equal rows share a location, and each has its own position.
 #[test]
 fn equal_rows_are_together_but_apart() {
     let equal = vec![2.5f32; 5000 * 2];

@@ -38,9 +38,9 @@ pub(crate) fn map(n: usize, k: usize, random: &mut Random) -> Map {
         let cluster = ((random.uniform() * random.uniform().sqrt()) * k as f64) as usize;
         let [x, y, width, height] = centers[cluster];
         let (dx, dy) = (random.normal(), random.normal());
-        // A bent tail makes islands less like ellipses.
-        let bent = dx * dx * 0.25;
-        map.points.push([(x + width * dx * 0.8) as f32, (y + height * (dy + bent) * 0.7) as f32]);
+        // A curved tail makes islands less like ellipses.
+        let curve = dx * dx * 0.25;
+        map.points.push([(x + width * dx * 0.8) as f32, (y + height * (dy + curve) * 0.7) as f32]);
         map.clusters.push(cluster as u32);
         map.confidence
             .push((1.0 - 0.5 * random.uniform().powi(8) * (dx * dx + dy * dy) / 6.0).clamp(0.3, 1.0) as f32);
