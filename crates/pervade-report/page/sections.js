@@ -261,7 +261,7 @@ function outlierSection(content) {
     el(
       "p",
       {},
-      "The score is a lower bound on a row's log-probability under the model. ",
+      "The most unusual row comes first. The score is a row's log density under the model, or a lower bound on it. ",
       "A low one means an error in the data, a rare case, or a kind of row that the model has not learned.",
     ),
     table("Rows least like any cluster, the strangest first", headings, rows, {
