@@ -7,7 +7,7 @@ use crate::graph::PreparedGraph;
 use crate::interrupt::Interrupt;
 use crate::metrics::{self, Vote};
 use crate::model::{ConsensusSummary, RestartSummary, Vade};
-use crate::plain::{PlainSummary, compared, density_of_rows};
+use crate::plain::{Comparison, PlainSummary, compared, density_of_rows};
 use crate::record::{Finished, RestartRecord};
 use crate::train::{Observer, Pack, Run, Stage, interrupt_check};
 
@@ -110,6 +110,8 @@ pub(crate) struct Compared {
     target: Option<Vote>,
     /// How plain methods compare with the restarts, on small tables.
     plain: Option<PlainSummary>,
+    /// Modularity of the clusters of k-means, if they are among those.
+    kmeans_modularity: Option<f64>,
 }
 
 impl Compared {
@@ -133,7 +135,8 @@ impl Compared {
             }
             None => Vec::new(),
         };
-        let mut compared = Self { assignments, vote, judge, modularity, target: None, plain: None };
+        let mut compared =
+            Self { assignments, vote, judge, modularity, target: None, plain: None, kmeans_modularity: None };
         compared.find_target(run, finished, &mut check_interrupt)?;
         Ok(compared)
     }
@@ -153,9 +156,13 @@ impl Compared {
             Some(judge) => compared(run.device, judge, own, interrupt)?,
             None => None,
         };
-        let (clusters, summary) = plain.map_or((None, None), |(clusters, summary)| (clusters, Some(summary)));
-        self.plain = summary;
-        self.target = clusters.map(|clusters| Vote::for_clusters(clusters, chosen)).or(voted);
+        self.target = voted;
+        if let Some(Comparison { clusters, summary, kmeans_modularity }) = plain {
+            (self.plain, self.kmeans_modularity) = (Some(summary), kmeans_modularity);
+            if let Some(clusters) = clusters {
+                self.target = Some(Vote::for_clusters(clusters, chosen));
+            }
+        }
         Ok(())
     }
 
@@ -215,7 +222,7 @@ impl Compared {
         } else {
             self.assignments[chosen].clone()
         };
-        let Self { assignments, vote, judge, modularity, plain, .. } = self;
+        let Self { assignments, vote, judge, modularity, plain, kmeans_modularity, .. } = self;
         let explained = model.explained(run.device, run.data)?;
         let metadata = model.metadata_mut();
         metadata.explained = explained;
@@ -233,7 +240,10 @@ impl Compared {
         metadata.consensus = voted.map(|vote| ConsensusSummary::new(vote, metadata.n_clusters));
         if let Some(judge) = &judge {
             metadata.prepared_modularity = Some(judge.modularity(&clusters)?);
-            metadata.kmeans_modularity = judge.kmeans_modularity(run.device, metadata.n_clusters)?;
+            metadata.kmeans_modularity = match kmeans_modularity {
+                Some(known) => Some(known),
+                None => judge.kmeans_modularity(run.device, metadata.n_clusters)?,
+            };
             if run.settings.preparation.is_all_gaussian() {
                 let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
                 model.set_density(density_of_rows(run.device, judge, &mut check_interrupt)?);

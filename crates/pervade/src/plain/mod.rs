@@ -149,14 +149,22 @@ struct Candidate {
     clusters: Vec<u32>,
 }
 
-/// Compares the networks' `own` clusters with those of plain methods. The clusters are those to be preferred, if any; nothing
-/// is compared where the table is large.
+/// The result of a comparison with plain methods.
+pub(crate) struct Comparison {
+    /// Clusters that are to be preferred to the networks' own, if any.
+    pub(crate) clusters: Option<Vec<u32>>,
+    pub(crate) summary: PlainSummary,
+    /// Modularity of the clusters of k-means.
+    pub(crate) kmeans_modularity: Option<f64>,
+}
+
+/// Compares the networks' `own` clusters with those of plain methods; nothing is compared where the table is large.
 pub(crate) fn compared<D: Device>(
     device: &D,
     judge: &PreparedGraph,
     own: &[u32],
     interrupt: Interrupt<'_>,
-) -> Result<Option<(Option<Vec<u32>>, PlainSummary)>> {
+) -> Result<Option<Comparison>> {
     let n_clusters = own.iter().max().map_or(0, |&last| last as usize + 1);
     if own.len() > MAX_ROWS || judge.graph.rows.len() != own.len() || n_clusters < 2 {
         return Ok(None);
@@ -180,7 +188,9 @@ pub(crate) fn compared<D: Device>(
     }
     let (method, bic) = (chosen.map(|c| c.method), chosen.and_then(|c| c.bic));
     let summary = PlainSummary { method, bic, modularity, own_modularity, close };
-    Ok(Some((chosen.map(|c| c.clusters.clone()), summary)))
+    let clusters = chosen.map(|c| c.clusters.clone());
+    let kmeans = candidates.iter().find(|c| c.method == PlainMethod::KMeans);
+    Ok(Some(Comparison { clusters, summary, kmeans_modularity: kmeans.map(|c| c.modularity) }))
 }
 
 /// Where densities mean nothing: the candidate with the highest product of modularity and mean agreement (ARI) with the others,
