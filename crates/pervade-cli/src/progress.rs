@@ -37,7 +37,7 @@ impl Plan {
     /// The plan of a fit with these settings.
     pub(crate) fn new(settings: &CheckedSettings, save_every: Option<Duration>) -> Self {
         let batches = [settings.pretrain_batch(), settings.batch()];
-        let (restarts, starts) = (settings.settings().restarts, settings.settings().starts);
+        let (restarts, starts) = (settings.settings().restarts, settings.starts());
         Self { save_every, batches, restarts, starts }
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct SettingFlags {
     #[arg(long, value_name = "HOW")]
     #[arg(value_parser = one_of::<PrepareKind>(&["none", "unit", "standardise", "row-norm"]))]
     prepare: Option<PrepareKind>,
-    /// Family of p(x|z); `auto` is bernoulli for data in [0, 1]
+    /// Family of p(x|z); `auto` is multinomial for sparse weights of terms (tf-idf), bernoulli for data in [0, 1]
     #[arg(long, value_name = "FAMILY")]
     #[arg(value_parser = one_of::<LikelihoodKind>(LikelihoodKind::NAMES))]
     likelihood: Option<LikelihoodKind>,

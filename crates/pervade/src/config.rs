@@ -226,9 +226,10 @@ pub struct Settings {
     pub epsilon: f32,
     /// Number of models that are trained from different random numbers; `choose` says what becomes of them.
     pub restarts: usize,
-    /// Trials of each restart; the one with the highest modularity after ten epochs of joint training continues.
-    #[serde(default = "one")]
-    pub starts: usize,
+    /// Trials of each restart; the one with the highest modularity after ten epochs of joint training continues. By default
+    /// three for wide tables of 5,000 to 20,000 rows, one for others.
+    #[serde(default = "one_start")]
+    pub starts: Option<usize>,
     /// How one model is made of several restarts, and by which score states are compared.
     pub choose: Choice,
     /// Which state of a restart is kept.
@@ -237,9 +238,10 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// The value of `starts` in files of versions without it.
-fn one() -> usize {
-    1
+/// The value of `starts` in files of versions without it, and in `paper`.
+#[expect(clippy::unnecessary_wraps, reason = "the type of the field")]
+fn one_start() -> Option<usize> {
+    Some(1)
 }
 
 /// The weight in files from before there was one, and in `paper`.
@@ -289,7 +291,7 @@ impl Settings {
             learning_rate_floor: 0.0,
             epsilon: 1e-4,
             restarts: 1,
-            starts: 1,
+            starts: None,
             choose: Choice::Consensus,
             keep: Keep::Best,
             seed: 0,
@@ -316,6 +318,7 @@ impl Settings {
                 mixture_learning_rate: 2e-3,
                 decay: 0.9,
                 decay_every: Some(10),
+                starts: one_start(),
                 keep: Keep::Last,
                 choose: Choice::Elbo,
                 ..robust

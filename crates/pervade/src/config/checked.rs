@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Choice, Clusters, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings, sizes};
 use crate::compute::{ColumnTable, Likelihood};
-use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, Schema, require_columns};
+use crate::data::{Dataset, ImageShape, Preparation, PrepareKind, Schema, Values, require_columns};
 use crate::nn::{Architecture, Sizes};
 use crate::{Error, Hint, Result};
 
@@ -30,6 +30,7 @@ pub struct CheckedSettings {
     pub(crate) epochs: usize,
     pub(crate) decay_every: usize,
     pub(crate) neighbour_weight: f32,
+    pub(crate) starts: usize,
     /// Share of the cells that pretraining hides from the encoder, so that gaps in new rows are nothing new.
     pub(crate) hidden_share: f32,
     pub(crate) batch: usize,
@@ -75,6 +76,11 @@ impl CheckedSettings {
     /// Epochs between decays of the learning rates.
     pub fn decay_every(&self) -> usize {
         self.decay_every
+    }
+
+    /// Trials of each restart.
+    pub fn starts(&self) -> usize {
+        self.starts
     }
 
     /// Weight of the neighbour term, in nats.
@@ -139,13 +145,18 @@ impl Settings {
             let n_outputs = ColumnTable::Typed(preparation.columns()).n_outputs() as u32;
             (preparation, Likelihood::Typed { n_outputs })
         } else {
-            let kind = match self.likelihood {
+            let family = self.family(data);
+            let kind = match family {
                 LikelihoodKind::Counts => PrepareKind::Counts,
+                // Weights of documents are small; the term of the reconstruction would be, too.
+                LikelihoodKind::Multinomial if self.likelihood == LikelihoodKind::Auto => {
+                    PrepareKind::RowNorm
+                }
                 _ => self.prepare.unwrap_or_else(|| auto_preparation(data, low, high)),
             };
             let preparation = Preparation::fit(kind, data)?;
             let (low, high) = preparation.prepared_range(data);
-            (preparation, self.likelihood.resolve(low, high, self.noise_variance)?)
+            (preparation, family.resolve(low, high, self.noise_variance)?)
         };
         self.check_network(data, likelihood)?;
         self.hidden.get_or_insert_with(|| sizes::hidden(self.network, n, preparation.n_inputs()));
@@ -162,6 +173,7 @@ impl Settings {
         let epochs = self.epochs.unwrap_or_else(|| sizes::joint_epochs(steps(batch), is_small));
         Ok(CheckedSettings {
             neighbour_weight: self.neighbour_weight.unwrap_or(data.n_columns() as f32 / COLUMNS_PER_NAT),
+            starts: self.starts.unwrap_or_else(|| sizes::starts(n, preparation.n_inputs())),
             hidden_share: schema.as_ref().map_or(0.0, |_| hidden_share(data)),
             schema,
             batch,
@@ -189,7 +201,7 @@ impl Settings {
         at_least("graph-rows", self.graph_rows, 2)?;
         at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
         at_least("restarts", self.restarts, 1)?;
-        at_least("starts", self.starts, 1)?;
+        at_least("starts", self.starts.unwrap_or(1), 1)?;
         within("dropout", self.dropout, 0.0, 0.95)?;
         within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
         within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;
@@ -209,6 +221,16 @@ impl Settings {
             ));
         }
         Ok(())
+    }
+
+    /// The likelihood as given, or the one for documents if nothing is given and the rows look like documents.
+    fn family(&self, data: &Dataset) -> LikelihoodKind {
+        let is_open = self.likelihood == LikelihoodKind::Auto
+            && self.recipe == Recipe::Robust
+            && self.pretrain == PretrainKind::EndToEnd
+            && self.prepare.is_none()
+            && self.noise_variance.is_none();
+        if is_open && are_documents(data) { LikelihoodKind::Multinomial } else { self.likelihood }
     }
 
     /// The types of the columns, if each has one; an error if a setting for all columns alike does not suit them.
@@ -376,6 +398,22 @@ fn are_grey_levels(data: &Dataset, high: f64) -> bool {
     }
     let varying = lows.iter().zip(&highs).filter(|(low, high)| low < high).count();
     3 * highs.iter().filter(|&&x| f64::from(x) == high).count() >= varying
+}
+
+/// Norms of rows that differ by this share are equal but for rounding.
+const SAME_NORM: f64 = 1e-3;
+
+/// Whether sparse rows are weights of terms, such as tf-idf: none is negative, and all rows that are not empty have the same
+/// Euclidean norm, as every such weighting ends with.
+fn are_documents(data: &Dataset) -> bool {
+    let Values::Csr(csr) = data.values() else { return false };
+    let norms = csr.starts().windows(2).filter(|pair| pair[0] < pair[1]).map(|pair| {
+        let squares = csr.values()[pair[0]..pair[1]].iter().map(|&x| f64::from(x) * f64::from(x));
+        squares.sum::<f64>().sqrt()
+    });
+    let (least, most) =
+        norms.fold((f64::INFINITY, 0.0f64), |(low, high), norm| (low.min(norm), high.max(norm)));
+    most > 0.0 && most - least <= SAME_NORM * most && csr.values().iter().all(|&x| x >= 0.0)
 }
 
 /// Grey levels are scaled to [0, 1]; tables whose columns are already on one usual scale (0/1

@@ -10,7 +10,8 @@ use crate::{Error, Hint, Result};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LikelihoodKind {
-    /// Bernoulli if all prepared data lie in [0, 1], otherwise Gaussian with one fixed variance.
+    /// Multinomial for sparse rows that are weights of terms, Bernoulli if all prepared data lie in [0, 1], otherwise Gaussian
+    /// with one fixed variance.
     Auto,
     /// Bernoulli, for data in [0, 1].
     Bernoulli,

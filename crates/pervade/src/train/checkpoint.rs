@@ -189,7 +189,7 @@ pub(super) fn resume_from<D: Device>(
     let Some(state) = header.pack else { return Ok(((finished, None), remark)) };
     check_pack(run, finished.len(), &state).map_err(|problem| stored.invalid(problem))?;
     let mut best_trial = None;
-    if (1..run.settings.settings.starts).contains(&state.trial) {
+    if (1..run.settings.starts).contains(&state.trial) {
         let best = header.best_trial.ok_or_else(|| stored.invalid("its best trial is missing"))?;
         check_best_trial(run, &state, &best).map_err(|problem| stored.invalid(problem))?;
         best_trial = Some(Box::new(stored.pack(run, BEST_TRIAL, best)?));

@@ -35,7 +35,6 @@ pub(super) fn check_finished<D: Device>(run: &Run<'_, D>, restart: usize, finish
 
 /// Checks a pack in training, after `n_finished` restarts.
 pub(super) fn check_pack<D: Device>(run: &Run<'_, D>, n_finished: usize, state: &State) -> Checked {
-    let settings = &run.settings.settings;
     let restarts = &state.restarts;
     let in_order =
         restarts.start == n_finished && restarts.end > restarts.start && restarts.end <= run.n_models();
@@ -45,7 +44,7 @@ pub(super) fn check_pack<D: Device>(run: &Run<'_, D>, n_finished: usize, state: 
         ensure(state.stage == Stage::Joint && state.trial == 0 && restarts.len() == 1, EPOCHS)?;
         return check_state(run, state, run.settings.epochs);
     }
-    let n_trials = if settings.starts > 1 { settings.starts } else { 0 };
+    let n_trials = if run.settings.starts > 1 { run.settings.starts } else { 0 };
     ensure(state.trial <= n_trials, "its trial is beyond those of the settings")?;
     // Once the best trial was chosen, only joint training is left.
     let chosen = n_trials > 0 && state.trial == n_trials;

@@ -81,7 +81,7 @@ fn needed<D: Device>(
     let r = device.restarts_at_once(restarts).clamp(1, restarts.max(1));
     let one = product(&[architecture.layout.len(), SINGLE]);
     // The best trial so far is kept next to the current one.
-    let packs = if given.starts > 1 { 2 } else { 1 };
+    let packs = if settings.starts > 1 { 2 } else { 1 };
     let (in_pack, finished) = ((r * packs) as u64, (restarts - r.min(restarts)) as u64);
     let times = |factor: u64| one.saturating_mul(factor);
     let parameters = times(in_pack * PARAMETER_BUFFERS as u64);

@@ -20,7 +20,7 @@ pub(super) fn trial_epochs<D: Device>(run: &Run<'_, D>) -> usize {
 
 /// Index of the current trial; `None` if there is only one, or once the best was chosen.
 pub fn current_trial<D: Device>(run: &Run<'_, D>, pack: &Pack<D>) -> Option<usize> {
-    let n_trials = run.settings.settings.starts;
+    let n_trials = run.settings.starts;
     (n_trials > 1 && pack.state.trial < n_trials).then_some(pack.state.trial)
 }
 
@@ -48,7 +48,7 @@ pub fn run_trial<D: Device>(
         return Ok(());
     };
     best.take_better(run.device, pack)?;
-    if next < run.settings.settings.starts {
+    if next < run.settings.starts {
         *pack = Pack { best_trial: Some(best), ..next_trial(pack)? };
         return Ok(());
     }
