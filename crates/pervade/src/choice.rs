@@ -103,8 +103,7 @@ pub(crate) struct Compared {
     assignments: Vec<Vec<u32>>,
     /// The vote of the restarts, if there is more than one.
     vote: Option<Vote>,
-    judge: Option<PreparedGraph>,
-    /// Modularity of each restart on the judge's graph.
+    /// Modularity of each restart on the graph of the prepared rows.
     modularity: Vec<f64>,
     /// Clusters that one more model is trained towards, if any.
     target: Option<Vote>,
@@ -118,7 +117,6 @@ impl Compared {
     pub(crate) fn new<D: Device>(
         run: &Run<'_, D>,
         finished: &[(Finished, Vec<f32>)],
-        judge: Option<PreparedGraph>,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
         let mut check_interrupt = interrupt_check(observer, Stage::Joint, run.settings.epochs);
@@ -129,14 +127,14 @@ impl Compared {
             assignments.push(found.clusters);
         }
         let vote = if assignments.len() > 1 { Some(metrics::vote(&assignments)?) } else { None };
-        let modularity = match &judge {
+        let modularity = match &run.judge {
             Some(judge) => {
                 assignments.iter().map(|clusters| judge.modularity(clusters)).collect::<Result<_>>()?
             }
             None => Vec::new(),
         };
         let mut compared =
-            Self { assignments, vote, judge, modularity, target: None, plain: None, kmeans_modularity: None };
+            Self { assignments, vote, modularity, target: None, plain: None, kmeans_modularity: None };
         compared.find_target(run, finished, &mut check_interrupt)?;
         Ok(compared)
     }
@@ -152,7 +150,7 @@ impl Compared {
         let voted = self.vote.clone().filter(|_| run.settings.is_consensus());
         let chosen = self.chosen(run, finished);
         let own = voted.as_ref().map_or(&self.assignments[chosen], |vote| &vote.clusters);
-        let plain = match &self.judge {
+        let plain = match &run.judge {
             Some(judge) => compared(run.device, judge, own, interrupt)?,
             None => None,
         };
@@ -174,7 +172,7 @@ impl Compared {
         finished: &[(Finished, Vec<f32>)],
         observer: &mut dyn Observer,
     ) -> Result<Option<Pack<D>>> {
-        let (Some(vote), Some(judge)) = (&self.target, &self.judge) else { return Ok(None) };
+        let (Some(vote), Some(judge)) = (&self.target, &run.judge) else { return Ok(None) };
         let reference = &finished[vote.reference];
         Ok(Some(match resumed {
             Some(pack) => Pack { vote: Some(vote.clone()), ..pack },
@@ -222,7 +220,7 @@ impl Compared {
         } else {
             self.assignments[chosen].clone()
         };
-        let Self { assignments, vote, judge, modularity, plain, kmeans_modularity, .. } = self;
+        let Self { assignments, vote, modularity, plain, kmeans_modularity, .. } = self;
         let explained = model.explained(run.device, run.data)?;
         let metadata = model.metadata_mut();
         metadata.explained = explained;
@@ -238,7 +236,7 @@ impl Compared {
         let voted = vote.as_ref().filter(|_| is_consensus && !is_plain);
         metadata.plain = plain;
         metadata.consensus = voted.map(|vote| ConsensusSummary::new(vote, metadata.n_clusters));
-        if let Some(judge) = &judge {
+        if let Some(judge) = &run.judge {
             metadata.prepared_modularity = Some(judge.modularity(&clusters)?);
             metadata.kmeans_modularity = match kmeans_modularity {
                 Some(known) => Some(known),

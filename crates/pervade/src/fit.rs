@@ -55,7 +55,7 @@ fn fit_from<D: Device>(
     let run = Run::new(device, data, settings)?;
     checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
     // Before anything is trained: rows that it cannot take are refused now.
-    let judge = judge(&run, observer)?;
+    let run = Run { judge: judge(&run, observer)?, ..run };
     let (mut finished, mut resumed) = match checkpoints {
         Some(checkpoints) if checkpoints.resume && checkpoints.exists() => {
             checkpoints.load(&run, checksum, observer)?
@@ -83,7 +83,7 @@ fn fit_from<D: Device>(
         finished.extend(finish(pack));
         save_or_report(observer, || save_state(None, &finished))?;
     }
-    let compared = Compared::new(&run, &finished[..n_restarts], judge, observer)?;
+    let compared = Compared::new(&run, &finished[..n_restarts], observer)?;
     if finished.len() == n_restarts
         && let Some(mut pack) = compared.last_pack(&run, resumed.take(), &finished, observer)?
     {
@@ -109,6 +109,7 @@ pub fn fit_restarts<D: Device>(
     check_rows_differ(data)?;
     let checksum = data.checksum();
     let run = Run::new(device, data, settings)?;
+    let run = Run { judge: judge(&run, observer)?, ..run };
     let mut first = restarts.start;
     while first < restarts.end {
         let left = restarts.end - first;

@@ -23,7 +23,7 @@ fn ensure(holds: bool, problem: &'static str) -> Checked {
 pub(super) fn check_finished<D: Device>(run: &Run<'_, D>, restart: usize, finished: &Finished) -> Checked {
     let record = &finished.record;
     check_reference(run, record)?;
-    let n_trials = if record.reference.is_some() { 0 } else { run.settings.settings.starts };
+    let n_trials = if record.reference.is_some() { 0 } else { run.settings.starts };
     ensure(record.restart == restart, "its restarts are not in order")?;
     check_trials(record, if n_trials > 1 { n_trials } else { 0 })?;
     check_pretrain(run, record, usize::MAX, 0)?;
@@ -171,7 +171,7 @@ fn check_joint(record: &RestartRecord, epochs: usize) -> Checked {
 /// Checks the scored states so far: the mixture start, the end of the trial if there are several, and some epochs after
 /// it. `unscored` is 1 if training was stopped while the last of them was being scored, otherwise 0.
 fn check_states<D: Device>(run: &Run<'_, D>, record: &RestartRecord, unscored: usize) -> Checked {
-    let has_trials = run.settings.settings.starts > 1 && record.reference.is_none();
+    let has_trials = run.settings.starts > 1 && record.reference.is_none();
     let trial = has_trials.then(|| trial_epochs(run));
     let in_trial = trial.is_some() && record.starts.is_empty();
     let after =

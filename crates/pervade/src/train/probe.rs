@@ -36,7 +36,7 @@ pub fn probe_settings() -> Settings {
         epochs: Some(2),
         batch: 8,
         restarts: 2,
-        starts: 2,
+        starts: Some(2),
         ..Settings::recipe(Recipe::Robust, Clusters::Fixed(2))
     }
 }

@@ -8,6 +8,7 @@ use super::observer::{Control, Event, Observer, Stage};
 use crate::compute::{Device, Likelihood, Params};
 use crate::config::{CheckedSettings, Choice, Settings};
 use crate::data::Dataset;
+use crate::graph::PreparedGraph;
 use crate::metrics::Vote;
 use crate::nn::Architecture;
 use crate::record::{RestartRecord, is_zero};
@@ -28,6 +29,8 @@ pub struct Run<'a, D: Device> {
     pub architecture: Architecture,
     /// p(x|z).
     pub likelihood: Likelihood,
+    /// The graph of the prepared rows, on which clusterings are compared; none if the ELBO compares them.
+    pub judge: Option<PreparedGraph>,
 }
 
 /// Tables with more rows are long.
@@ -53,6 +56,7 @@ impl<'a, D: Device> Run<'a, D> {
             settings,
             architecture: settings.architecture(data),
             likelihood: settings.likelihood,
+            judge: None,
         })
     }
 

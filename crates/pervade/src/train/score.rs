@@ -87,18 +87,31 @@ pub(super) fn build_graph<D: Device>(
     Ok(graph)
 }
 
-/// Modularity of the clusters that the components of a mixture would be grouped into.
+/// The nodes of a neighbour graph, with their latents.
+pub(super) struct Nodes<'a> {
+    pub(super) graph: &'a Graph,
+    /// `[n, J]`
+    pub(super) latents: &'a [f32],
+}
+
+/// Modularity of the clusters that the components of a mixture would be grouped into: on the graph of the latents and, if
+/// `judge` is given, on the graph of the prepared rows.
 pub(super) fn start_modularity(
     settings: &CheckedSettings,
-    graph: &Graph,
-    latents: &[f32],
+    own: &Nodes<'_>,
+    judge: Option<&Nodes<'_>>,
     mixture: &DiagonalMixture,
     stop: &AtomicBool,
-) -> Result<f64> {
-    let components = mixture.assign(latents)?;
-    let parts = Parts::count(graph, latents, mixture.n_latent, &components, &mixture.means)?;
-    let grouped = group_components(settings, settings.n_clusters, &parts, None, false, stop)?;
-    Ok(parts.graph.modularity(&grouped.groups))
+) -> Result<(f64, Option<f64>)> {
+    let components = mixture.assign(own.latents)?;
+    let parts = Parts::count(own.graph, own.latents, mixture.n_latent, &components, &mixture.means)?;
+    let groups = group_components(settings, settings.n_clusters, &parts, None, false, stop)?.groups;
+    let judged = |judge: &Nodes<'_>| {
+        let components = mixture.assign(judge.latents)?;
+        let clusters: Vec<u32> = components.iter().map(|&part| groups[part as usize]).collect();
+        modularity(judge.graph, &clusters)
+    };
+    Ok((parts.graph.modularity(&groups), judge.map(judged).transpose()?))
 }
 
 /// Groups the components of every restart, scores the partitions and sends the scores to the observer.
