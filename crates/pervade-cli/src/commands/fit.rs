@@ -13,7 +13,7 @@ use pervade::{Error, Fit, Result, on_device};
 use crate::args::{ColumnArgs, Common, ReadArgs};
 use crate::console::Console;
 use crate::files::{Files, Kind};
-use crate::page::{self, MAX_POINTS, Subject};
+use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
@@ -208,9 +208,11 @@ impl FitArgs {
     ) -> Result<()> {
         let subject = Subject {
             model: &fit.model,
-            table,
-            model_name: outputs::name_of(out),
-            data: self.read.typed(outputs::name_of(&self.data).as_ref()),
+            table: table.into(),
+            caller: Caller::Command {
+                model: outputs::name_of(out),
+                data: self.read.typed(outputs::name_of(&self.data).as_ref()),
+            },
             title: outputs::name_of(&self.data),
             points: MAX_POINTS,
         };
