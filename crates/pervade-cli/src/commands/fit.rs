@@ -97,7 +97,8 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {
-        assignments(&fit, &table).write(path)?;
+        let agreement = fit.agreement()?;
+        assignments(&fit, agreement.as_deref(), &table).write(path)?;
     }
     if let Some(path) = &args.report {
         args.write_report(path, &out, &fit, &table, &device, console)?;
@@ -279,10 +280,9 @@ fn write_record(
     outputs::json(&record, path)
 }
 
-/// The clusters of the rows and, of a consensus, the share of restarts that agree on each.
-fn assignments<'a>(fit: &'a Fit, table: &'a Table) -> OutputTable<'a> {
-    let vote = fit.vote.as_ref().filter(|_| fit.is_consensus());
-    let agreement = vote.map(|vote| ("agreement", vote.agreement.as_slice()));
+/// The clusters of the rows and the share of restarts that agree on each, unless one restart was chosen.
+fn assignments<'a>(fit: &'a Fit, agreement: Option<&'a [f32]>, table: &'a Table) -> OutputTable<'a> {
+    let agreement = agreement.map(|agreement| ("agreement", agreement));
     let (kept, clusters) = (table.kept.as_ref(), Some(fit.clusters.as_slice()));
     OutputTable { kept, clusters, singles: agreement.into_iter().collect(), ..OutputTable::default() }
 }

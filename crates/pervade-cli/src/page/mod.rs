@@ -137,7 +137,7 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback
 }
 
 /// What the model says about each row. A row's result does not depend on the others, so that the work can end between parts.
-fn row_results<D: Device>(
+pub fn row_results<D: Device>(
     model: &Vade,
     device: &D,
     data: &Dataset<'_>,
