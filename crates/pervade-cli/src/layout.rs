@@ -14,10 +14,12 @@ pub fn lay_out(
 ) -> Result<Vec<[f32; 2]>> {
     let mut report = feedback.layout_started(clusters.len());
     let input = LayoutInput { latents, n_latents, components: clusters, neighbours: &[] };
-    Layout::default().embed(&input, &mut *report).map_err(|error| match error {
+    let points = Layout::default().embed(&input, &mut *report).map_err(|error| match error {
         LayoutError::Interrupted => interrupted(),
         error => Error::data("latents", error.to_string()),
-    })
+    })?;
+    report(1.0);
+    Ok(points)
 }
 
 /// The caller asked to stop.
