@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from pervade import _core
 from pervade._fitted import Fitted
@@ -81,7 +80,6 @@ class Card(Fitted):
         """The card; empty unless the estimator is fitted."""
         if not hasattr(self, "_model"):
             return ""
-        check_is_fitted(self)
         about = json.loads(self._model.info())
         sides = bars(about["occupancy"], self._some_rows) + self._map()
         more = "<code>vade.report(X)</code> shows all about them, <code>vade.describe(X)</code> what makes them."

@@ -192,9 +192,10 @@ pub(crate) struct Sample {
     pub(crate) confidences: Vec<f32>,
 }
 
-/// Rows of a sample, and the blocks that it consists of: blocks are quicker than single rows.
-const SAMPLE_ROWS: usize = 2000;
-const SAMPLE_BLOCKS: usize = 50;
+/// Rows of a sample, which a second suffices to lay out, and the blocks that it consists of: blocks are quicker than single
+/// rows.
+const SAMPLE_ROWS: usize = 1000;
+const SAMPLE_BLOCKS: usize = 40;
 
 /// Blocks of rows that are evenly spread over the table, or all rows.
 pub(crate) fn sample<D: Device>(
