@@ -16,7 +16,8 @@ Examples
 """
 
 from pervade._core import __version__
+from pervade._report import Report
 from pervade._vade import VaDE
 from pervade._warnings import FitWarning
 
-__all__ = ["FitWarning", "VaDE", "__version__"]
+__all__ = ["FitWarning", "Report", "VaDE", "__version__"]

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from pervade import _core
+from pervade._fitted import Fitted
 from pervade._frames import as_frame, as_values, new_frame
 from pervade._input import table
-from pervade._settings import ComputeOptions, as_seed
+from pervade._settings import as_seed
 
 
-class TypedColumns:
+class TypedColumns(Fitted):
     """The part of the estimator that deals with columns."""
 
     random_state: Any
@@ -28,13 +28,10 @@ class TypedColumns:
     # The library whose data frames the user has.
     _frame_kind: str
 
-    def _use(self) -> _core.Model:
-        raise NotImplementedError
+    # Columns that are not clustered and name the rows.
+    _kept: list[str]
 
-    def _compute_options(self) -> ComputeOptions:
-        raise NotImplementedError
-
-    def impute(self, X: Any, *, draw: bool = False) -> Any:
+    def impute(self, X: Any, *, draw: bool = False, first_row: int = 0) -> Any:
         """Fill in missing cells.
 
         Cells that the model cannot read, such as levels that the fit did not have, are missing too; a warning tells. Of
@@ -45,7 +42,10 @@ class TypedColumns:
         X : array-like or data frame of shape (n_samples, n_features)
             The rows.
         draw : bool, default=False
-            Whether cells are drawn from p(x|z), by `random_state`, instead of its mean or the most likely level.
+            Whether cells are drawn from p(x|z), by `random_state`, instead of its mean or the most likely level. The
+            draws of a row depend on its number in the table.
+        first_row : int, default=0
+            The number of the first row: with it, the parts of a table get the same draws as the whole.
 
         Returns
         -------
@@ -57,8 +57,12 @@ class TypedColumns:
         rows = table(self, X if frame is None else frame, reset=False)
         if isinstance(rows, tuple):
             return X.copy()  # sparse rows have no missing cells
+        if first_row < 0:
+            raise ValueError(f"`first_row` is {first_row}, must be at least 0")
         seed = as_seed(self.random_state) if draw else 0
-        cells, is_missing = model.impute(rows, self._compute_options(), draw=draw, seed=seed)
+        cells, is_missing = model.impute(
+            rows, self._compute_options(), draw=draw, seed=seed, first_row=first_row
+        )
         if frame is None:
             return self._filled_array(X, cells, is_missing)
         names = frame.names if self._is_typed and self._schema["is_named"] else None
@@ -94,6 +98,7 @@ class TypedColumns:
         """Sets the attributes about columns."""
         self._schema = about.get("schema") and {"kept": [], "left_out": [], "missing": [], **about["schema"]}
         self._is_typed = self._schema is not None and not is_numbers(self._schema)
+        self._kept = self._schema["kept"] if self._schema is not None else about.get("other_columns", [])
         names = about["column_names"]
         given = [str(name) for name in getattr(self, "feature_names_in_", ())]
         if names is not None and given:

@@ -44,13 +44,30 @@ class _ComputeOptions(Protocol):
     @property
     def threads(self) -> int: ...
 
-__all__ = ["Model", "__version__", "digits", "fit", "parameters", "run", "settings"]
+@type_check_only
+class _ReportOptions(Protocol):
+    @property
+    def title(self) -> str: ...
+    @property
+    def points(self) -> int: ...
+    @property
+    def labels(self) -> list[int] | list[float] | list[str] | None: ...
+    @property
+    def kept(self) -> Sequence[_Column]: ...
+
+__all__ = [
+    "Model", "__version__", "digits", "fit", "lay_out", "parameters", "run", "settings", "write_text",
+]  # fmt: skip
 
 __version__: str
 
 def run(arguments: Sequence[str]) -> int: ...
 def settings(recipe: str) -> str: ...
 def parameters() -> list[tuple[str, str]]: ...
+def write_text(path: str | PathLike[str], text: str) -> None: ...
+def lay_out(
+    latents: NDArray[np.float32], clusters: NDArray[np.int32], options: _ComputeOptions
+) -> NDArray[np.float32]: ...
 def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]: ...
 def fit(
     table: _Table,
@@ -60,7 +77,16 @@ def fit(
     *,
     image: tuple[int, int, int] | None = None,
     on_event: Callable[[str], None] | None = None,
-) -> tuple[Model, NDArray[np.int32], NDArray[np.float32] | None, float, list[str], str | None, str | None]: ...
+) -> tuple[
+    Model,
+    NDArray[np.int32],
+    NDArray[np.float32] | None,
+    float,
+    list[str],
+    str | None,
+    str | None,
+    tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]],
+]: ...
 @final
 class Model:
     def __new__(cls, bytes: bytes) -> Model: ...
@@ -91,8 +117,34 @@ class Model:
         column_names: Sequence[str] | None = None,
     ) -> NDArray[np.float64]: ...
     def impute(
-        self, table: _Table, options: _ComputeOptions, *, draw: bool, seed: int
+        self, table: _Table, options: _ComputeOptions, *, draw: bool, seed: int, first_row: int = 0
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]: ...
+    def map(
+        self,
+        table: _Table,
+        options: _ComputeOptions,
+        *,
+        column_names: Sequence[str] | None = None,
+        on_event: Callable[[str], None] | None = None,
+    ) -> NDArray[np.float32]: ...
+    def describe(
+        self,
+        table: _Table,
+        options: _ComputeOptions,
+        *,
+        columns: int,
+        rows: int,
+        column_names: Sequence[str] | None = None,
+    ) -> str: ...
+    def report(
+        self,
+        table: _Table,
+        options: _ComputeOptions,
+        report: _ReportOptions,
+        *,
+        column_names: Sequence[str] | None = None,
+        on_event: Callable[[str], None] | None = None,
+    ) -> str: ...
     def text(self, column: int, cells: NDArray[np.float64]) -> list[str]: ...
     def decode(self, latents: NDArray[np.float32], options: _ComputeOptions) -> NDArray[np.float32]: ...
     def generate(

@@ -7,23 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pervade import _core
+from pervade._fitted import Fitted
 from pervade._input import table
-from pervade._settings import ComputeOptions
 
 
-class Criteria:
+class Criteria(Fitted):
     """The part of the estimator that compares models by the scores of rows."""
 
     weights_: NDArray[np.float64]
     means_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
-
-    def _use(self) -> _core.Model:
-        raise NotImplementedError
-
-    def _compute_options(self) -> ComputeOptions:
-        raise NotImplementedError
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The score of each row, in nats: low for rows unlike the fitted ones.
@@ -89,6 +82,10 @@ class Criteria:
 
         It counts only the parameters of the prior. The size of the networks does not depend on the number
         of clusters, so it compares models of the same `hidden`, `latents`, `likelihood` and `prepare`.
+
+        On small tables of numbers `score` is that of an even mixture of the networks and of a Gaussian mixture on the
+        rows. That mixture has parameters of its own, whose number is not the prior's, so it does not count here: the
+        criterion is about the networks alone, and -2 n `score(X)` plus the penalty is another number.
 
         Parameters
         ----------

@@ -84,6 +84,18 @@ def named_apart(estimator: Any, X: Any, names: list[str]) -> _Table:
     return array_columns(checked, names) if estimator._is_typed else in_place(checked)
 
 
+def columns_aside(estimator: Any, frame: PandasFrame | ArrowFrame) -> list[Column]:
+    """The columns of a frame that are not clustered but name the rows; those that no text can be made of are left out."""
+    aside = []
+    for j, name in enumerate(frame.names or ()):
+        if name in estimator._kept:
+            try:
+                aside.append(frame.column(j, name))
+            except (TypeError, ValueError):
+                continue
+    return aside
+
+
 def by_columns(estimator: Any, frame: PandasFrame | ArrowFrame) -> bool:
     """Whether the library is to find the types of a frame's columns."""
     if has_column_options(estimator) or not frame.is_numbers:

@@ -18,29 +18,31 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import ClassifierTags
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from pervade import _core
+from pervade._card import Card, SomeRows
 from pervade._columns import TypedColumns
 from pervade._criteria import Criteria
 from pervade._frames import as_frame
 from pervade._input import table
 from pervade._progress import shown
 from pervade._settings import (
-    ComputeOptions,
     as_column_options,
     as_image,
     as_parameters,
     as_seed,
     as_settings,
-    as_threads,
 )
+from pervade._shown import Shown
 from pervade._warnings import FitWarning
 
 
 class VaDE(
     TypedColumns,
     Criteria,
+    Shown,
+    Card,
     # scikit-learn has no type information.
     ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
 ):
@@ -172,7 +174,9 @@ class VaDE(
         Cluster of each fitted row. Not set for a loaded model.
     agreement_ : ndarray of shape (n_samples,) or None
         The share of the `n_init` models that agree on the cluster of each row, if the model is their
-        consensus: low for rows between clusters. Not set for a loaded model.
+        consensus: low for rows between clusters. Where the clusters are those of a mixture or of k-means on the rows of
+        a small table, the models' clusters are matched to them. None with one or two models, or if `choose` keeps one
+        of them. Not set for a loaded model.
     weights_ : ndarray of shape (n_components,)
         Weights of the prior's Gaussians.
     means_, covariances_ : ndarray of shape (n_components, latents)
@@ -370,7 +374,7 @@ class VaDE(
                 listener(json.loads(event))
 
         try:
-            model, labels, agreement, lower_bound, remarks, description, note = _core.fit(
+            model, labels, agreement, lower_bound, remarks, description, note, some_rows = _core.fit(
                 rows,
                 settings,
                 self._compute_options(),
@@ -385,6 +389,7 @@ class VaDE(
             warnings.warn(note, stacklevel=3)
         self._take(model)
         self._frame_kind = "pandas" if frame is None else frame.kind
+        self._some_rows = SomeRows(*some_rows)
         self.description_ = description
         self.labels_ = labels
         self.agreement_ = agreement
@@ -552,6 +557,7 @@ class VaDE(
         about = json.loads(model.info())
         record = about["record"]
         self._model = model
+        self._some_rows = None
         self._n_features_out = model.n_latents
         self._take_columns(about)
         self.weights_, self.means_, self.covariances_, self.component_labels_ = model.components()
@@ -564,16 +570,9 @@ class VaDE(
 
     def _forget(self) -> None:
         """Removes the results of an earlier fit, so that a failed fit leaves none of them."""
-        private = ("_model", "_n_features_out", "_schema", "_is_typed", "_clustered", "_frame_kind")
+        private = ("_model", "_n_features_out", "_schema", "_is_typed", "_clustered", "_frame_kind", "_kept", "_some_rows")
         for name in [n for n in vars(self) if n.endswith("_") or n in private]:
             delattr(self, name)
-
-    def _use(self) -> _core.Model:
-        check_is_fitted(self)
-        return self._model
-
-    def _compute_options(self) -> ComputeOptions:
-        return ComputeOptions(self.device, self.precision, as_threads(self.n_jobs))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

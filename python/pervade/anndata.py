@@ -1,22 +1,24 @@
-"""VaDE on AnnData objects: reads rows from `X`, a layer or `obsm`, and writes clusters and latents back.
+"""VaDE on AnnData objects: reads rows from `X`, a layer or `obsm`, and writes clusters, latents, map and markers back.
 
 AnnData itself is an optional dependency: `pip install pervade[anndata]`.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pervade._input import named_apart
+from pervade._input import named_apart, table
+from pervade._progress import followed
 from pervade._vade import VaDE
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["annotate", "fit", "rows"]
+__all__ = ["add_map", "add_markers", "annotate", "fit", "rows"]
 
 
 def rows(adata: AnnData, *, layer: str | None = None, obsm: str | None = None) -> Any:
@@ -115,6 +117,7 @@ def annotate(
 
     For `key_added="vade"`: `obsm["X_vade"]`, latent means; `obs["vade"]`, clusters as categories;
     `obs["vade_probability"]`, the probability of the cluster; `uns["vade"]`, parameters and history of the model.
+    `add_map` and `add_markers` write more.
 
     If the model has column names, the columns of `X` and of layers are matched by `var_names`: another order makes
     no difference, other names raise a `ValueError`.
@@ -140,6 +143,128 @@ def annotate(
     adata.obs[key_added] = Categorical.from_codes(clusters, categories=names)
     adata.obs[f"{key_added}_probability"] = probabilities[np.arange(len(clusters)), clusters]
     adata.uns[key_added] = about(vade, layer=layer, obsm=obsm)
+
+
+def add_map(
+    adata: AnnData,
+    vade: VaDE,
+    *,
+    layer: str | None = None,
+    obsm: str | None = None,
+    key_added: str = "vade",
+) -> None:
+    """Lay the cells of an AnnData object out in the plane, as `VaDE.map` does.
+
+    For `key_added="vade"` the positions are `obsm["X_vade_map"]`: scanpy draws them with
+    `sc.pl.embedding(adata, "vade_map", color="vade")`.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object.
+    vade : VaDE
+        A fitted model.
+    layer, obsm : str, default=None
+        Where the rows are, as in `fit`.
+    key_added : str, default="vade"
+        The name of the results.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from pervade.anndata import add_map, fit
+    >>> from pervade.datasets import load_digits
+    >>> adata = anndata.AnnData(load_digits().data[:300])
+    >>> vade = fit(adata, 3, hidden=(32,), latents=4, pretrain_epochs=1, epochs=1, random_state=0)
+    >>> add_map(adata, vade)
+    >>> adata.obsm["X_vade_map"].shape
+    (300, 2)
+    """
+    X, names = rows(adata, layer=layer, obsm=obsm), column_names(adata, obsm=obsm)
+    if names is None:
+        adata.obsm[f"X_{key_added}_map"] = vade.map(X)
+        return
+    with followed(vade.verbose) as on_event:
+        adata.obsm[f"X_{key_added}_map"] = vade._use().map(
+            named_apart(vade, X, names), vade._compute_options(), column_names=names, on_event=on_event
+        )
+
+
+def add_markers(
+    adata: AnnData,
+    vade: VaDE,
+    *,
+    layer: str | None = None,
+    obsm: str | None = None,
+    key_added: str = "vade",
+    n_genes: int = 100,
+) -> None:
+    """Write the genes that tell each cluster from the other cells, as `VaDE.describe` finds them, into an AnnData object.
+
+    For `key_added="vade"` they are `uns["vade_markers"]`, in the form of scanpy's `rank_genes_groups`: structured arrays with
+    one field per cluster, genes that are higher in the cluster first. `names`; `scores`, the difference of the means in
+    standard deviations of the gene; `auc`, the probability that a cell of the cluster has a higher value than another
+    cell. `sc.get.rank_genes_groups_df(adata, None, key="vade_markers")` and `sc.pl.rank_genes_groups(adata,
+    key="vade_markers")` read them.
+
+    `pvals`, `pvals_adj` and `logfoldchanges`, which these readers ask for, are NaN. The clusters were made from the same
+    genes, so that p-values would always be tiny; and whether values are logarithms is not known.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object.
+    vade : VaDE
+        A fitted model.
+    layer, obsm : str, default=None
+        Where the rows are, as in `fit`.
+    key_added : str, default="vade"
+        The name of the results; the clusters are `obs[key_added]`, as `annotate` writes them.
+    n_genes : int, default=100
+        Genes per cluster, at most.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from pervade.anndata import add_markers, fit
+    >>> from pervade.datasets import load_digits
+    >>> adata = anndata.AnnData(load_digits().data[:300])
+    >>> vade = fit(adata, 3, hidden=(32,), latents=4, pretrain_epochs=1, epochs=1, random_state=0)
+    >>> add_markers(adata, vade, n_genes=5)
+    >>> adata.uns["vade_markers"]["names"].dtype.names
+    ('0', '1', '2')
+    """
+    if n_genes < 1:
+        raise ValueError(f"`n_genes` is {n_genes}, must be at least 1")
+    X, names = rows(adata, layer=layer, obsm=obsm), column_names(adata, obsm=obsm)
+    given = table(vade, X, reset=False) if names is None else named_apart(vade, X, names)
+    # The most telling columns may be lower in the cluster: of more of them, the higher ones are taken.
+    found = vade._use().describe(
+        given, vade._compute_options(), columns=4 * n_genes, rows=0, column_names=names
+    )
+    arrays = marker_arrays(json.loads(found), n_genes)
+    params = {"groupby": key_added, "reference": "rest", "method": "auc", "use_raw": False, "corr_method": "none"}
+    adata.uns[f"{key_added}_markers"] = {"params": params if layer is None else {**params, "layer": layer}, **arrays}
+
+
+def marker_arrays(clusters: list[dict[str, Any]], n_genes: int) -> dict[str, NDArray[Any]]:
+    """Structured arrays with one field per cluster that has cells."""
+    ordered = [sorted(cluster["columns"], key=lambda c: -(c["difference"] or 0.0)) for cluster in clusters]
+    groups = {str(k): columns for k, columns in enumerate(ordered) if columns}
+    n = min([n_genes, *(len(columns) for columns in groups.values())])
+
+    def array(name: str | None, dtype: Any) -> NDArray[Any]:
+        made = np.full(n, np.nan if name is None else 0, [(group, dtype) for group in groups])
+        for group, columns in groups.items() if name is not None else ():
+            made[group] = [np.nan if column[name] is None else column[name] for column in columns[:n]]
+        return made
+
+    return {
+        "names": array("column", object),
+        "scores": array("difference", np.float32),
+        "auc": array("auc", np.float32),
+        **{name: array(None, np.float64) for name in ("pvals", "pvals_adj", "logfoldchanges")},
+    }
 
 
 def used(vade: VaDE, X: Any, names: list[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -73,3 +73,37 @@ def test_gaps_and_types(adata):
     adata.obsm["clinic"].loc["cell3", "age"] = np.nan
     vade = pervade.anndata.fit(adata, 2, obsm="clinic", **SMALL)
     assert vade.column_types_["sex"] == "yes/no" and not vade.impute(adata.obsm["clinic"]).isna().any().any()
+
+
+def test_map_and_markers(adata, tmp_path):
+    vade = pervade.anndata.fit(adata, 3, layer="shifted", **SMALL)
+    pervade.anndata.add_map(adata, vade, layer="shifted")
+    pervade.anndata.add_markers(adata, vade, layer="shifted", n_genes=4)
+    pervade.anndata.add_map(adata, VaDE(3, **SMALL).fit(adata.obsm["X_pca"]), obsm="X_pca", key_added="pca")
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    back = anndata.read_h5ad(tmp_path / "a.h5ad")
+    np.testing.assert_array_equal(back.obsm["X_vade_map"], vade.map(adata.layers["shifted"]))
+    assert back.obsm["X_pca_map"].shape == (200, 2) and back.obsm["X_pca_map"].dtype == np.float32
+    markers = back.uns["vade_markers"]
+    assert markers["params"]["groupby"] == "vade" and markers["params"]["layer"] == "shifted"
+    assert markers["names"].dtype.names == ("0", "1", "2") and markers["names"].shape == (4,)
+    assert set(markers["names"]["0"]) <= set(adata.var_names) and np.isnan(markers["pvals"]["0"]).all()
+    described = vade.describe(adata.layers["shifted"], limit=12).query("cluster == 1").set_index("column")["difference"]
+    np.testing.assert_allclose(markers["scores"]["1"], described[markers["names"]["1"].astype(str)], rtol=1e-6)
+    assert (np.diff(markers["scores"]["1"]) <= 0).all()
+    turned = adata[:, ::-1].copy()
+    pervade.anndata.add_markers(turned, vade, layer="shifted", n_genes=4)
+    np.testing.assert_array_equal(turned.uns["vade_markers"]["scores"]["2"], markers["scores"]["2"])
+    with pytest.raises(ValueError, match="`n_genes` is 0"):
+        pervade.anndata.add_markers(adata, vade, layer="shifted", n_genes=0)
+
+
+def test_markers_are_planted(adata):
+    groups = np.arange(200) % 2
+    adata.layers["planted"] = np.random.default_rng(1).normal(size=(200, 12)).astype(np.float32)
+    adata.layers["planted"][:, 7] += 8 * groups
+    vade = pervade.anndata.fit(adata, 2, layer="planted", **SMALL)
+    pervade.anndata.add_markers(adata, vade, layer="planted")
+    high = str(int(vade.labels_[groups == 1].mean() > 0.5))
+    assert adata.uns["vade_markers"]["names"][high][0] == adata.var_names[7]
+    assert adata.uns["vade_markers"]["auc"][high][0] > 0.9

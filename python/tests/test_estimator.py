@@ -5,11 +5,13 @@ import json
 import re
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
 from common import GOOD
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
@@ -227,3 +229,21 @@ def test_a_consensus_tells_how_many_models_agree_on_each_row(small, rows):
     np.testing.assert_array_equal(vade.labels_, vade.predict(rows))
     assert small(n_components=5).fit(rows).agreement_ is None
     assert small(n_components=5, n_init=3, choose="modularity").fit(rows).agreement_ is None
+
+
+def test_agreement_where_the_clusters_are_those_of_a_plain_method():
+    X, _ = make_blobs(150, 3, centers=3, cluster_std=2.5, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        vade = VaDE(3, n_init=3, random_state=0, device="cpu", pretrain_epochs=1, epochs=1, hidden=(4,)).fit(X)
+    assert json.loads(vade._model.info())["plain"]["method"] is not None
+    assert vade.agreement_.shape == (150,) and set(np.round(3 * vade.agreement_)) <= {0, 1, 2, 3}
+    assert vade.agreement_.mean() > 0.3
+
+
+def test_bic_and_aic_are_those_of_the_networks(small, rows):
+    vade = small(n_components=5).fit(rows)
+    networks = vade._scores(rows, "network").sum()
+    n = 5 - 1 + 2 * 5 * 2
+    assert vade.bic(rows) == pytest.approx(-2 * networks + n * np.log(200))
+    assert vade.aic(rows) == pytest.approx(-2 * networks + 2 * n)

@@ -62,6 +62,44 @@ def interrupted(stage):
     return took
 
 
+SHOW = """
+import sys
+import numpy as np
+from pervade import VaDE
+X = np.random.default_rng(0).random((40_000, 12), dtype=np.float32)
+vade = VaDE(8, random_state=0, device="cpu", hidden=(8,), latents=8, epochs=1, pretrain_epochs=1, n_components=8,
+            mixture_starts=1, graph_rows=1000).fit(X)
+print("fitted", flush=True)
+try:
+    getattr(vade, sys.argv[1])(X)
+    print("finished", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(vade.map(X[:100]).shape, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are Unix's")
+@pytest.mark.parametrize("method", ["map", "report"])
+def test_ctrl_c_of_a_layout(method):
+    # Retried once, in case the machine is busy.
+    assert interrupted_layout(method) < 1.0 or interrupted_layout(method) < 1.0
+
+
+def interrupted_layout(method):
+    """Seconds from Ctrl-C to the exception."""
+    child = subprocess.Popen([sys.executable, "-c", SHOW, method], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == "fitted"
+    time.sleep(1.5)
+    asked = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline().strip() == "interrupted"
+    took = time.monotonic() - asked
+    assert child.stdout.readline().strip() == "(100, 2)"
+    assert child.wait() == 0
+    return took
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are Unix's")
 def test_ctrl_c_of_the_command(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((20_000, 200), dtype=np.float32))

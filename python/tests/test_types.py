@@ -280,3 +280,17 @@ def test_frames_of_objects(small):
     filled = vade.impute(frame)
     assert not filled.isna().any().any() and isinstance(filled["truth"][0], bool) and "?" not in set(filled["text"])
     assert all(isinstance(text, str) for text in filled["text"])
+
+
+def test_draws_do_not_depend_on_how_the_rows_are_cut(fitted):
+    frame = pandas_frame()
+    vade = fitted(frame)
+    whole = vade.impute(frame, draw=True)
+    parts = [vade.impute(frame[first : first + 70], draw=True, first_row=first) for first in range(0, N, 70)]
+    pd.testing.assert_frame_equal(pd.concat(parts), whole)
+    # More rows than are passed to the model at once.
+    many = pd.concat([frame] * 40, ignore_index=True)
+    tail = vade.impute(many[9000:], draw=True, first_row=9000)
+    pd.testing.assert_frame_equal(tail, vade.impute(many, draw=True)[9000:])
+    with pytest.raises(ValueError, match="`first_row` is -1"):
+        vade.impute(frame, draw=True, first_row=-1)

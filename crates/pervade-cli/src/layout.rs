@@ -1,31 +1,28 @@
-//! The layout of rows in the plane, with progress on stderr. A signal ends it at once: nothing is written before its end.
+//! The layout of rows in the plane.
 
 use pervade::{Error, Result};
-use pervade_plots::{Layout, LayoutInput};
+use pervade_plots::{Layout, LayoutError, LayoutInput};
 
-use crate::console::Console;
-use crate::{progress, words};
-
-/// Rows for which a word about progress is due even without a terminal.
-const NOTABLE_ROWS: usize = 20_000;
+use crate::feedback::Feedback;
 
 /// The position of each row in the plane. Rows of one cluster start together.
-pub(crate) fn lay_out(
+pub fn lay_out(
     latents: &[f32],
     n_latents: usize,
     clusters: &[u32],
-    console: &Console,
+    feedback: &dyn Feedback,
 ) -> Result<Vec<[f32; 2]>> {
-    let bar = (!console.quiet && Console::is_terminal()).then(|| progress::epoch_bar("map", 100));
-    if bar.is_none() && clusters.len() >= NOTABLE_ROWS {
-        console.say(&format!("laying out {}", words::counted(clusters.len(), "row")));
-    }
-    let mut report = |share: f64| {
-        bar.iter().for_each(|bar| bar.set_position((100.0 * share) as u64));
-        true
-    };
+    let mut report = feedback.layout_started(clusters.len());
     let input = LayoutInput { latents, n_latents, components: clusters, neighbours: &[] };
-    let found = Layout::default().embed(&input, &mut report);
-    bar.iter().for_each(|bar| bar.finish_and_clear());
-    found.map_err(|e| Error::data("latents", e.to_string()))
+    let points = Layout::default().embed(&input, &mut *report).map_err(|error| match error {
+        LayoutError::Interrupted => interrupted(),
+        error => Error::data("latents", error.to_string()),
+    })?;
+    report(1.0);
+    Ok(points)
+}
+
+/// The caller asked to stop.
+pub(crate) fn interrupted() -> Error {
+    Error::Interrupted { stage: "the map", epoch: 0 }
 }

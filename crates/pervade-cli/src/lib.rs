@@ -6,6 +6,7 @@ mod args;
 mod cache;
 mod commands;
 mod console;
+mod feedback;
 mod files;
 mod interrupt;
 mod json;
@@ -31,6 +32,9 @@ use pervade::{Error, Result};
 
 pub use crate::cache::cache_folder;
 pub use crate::commands::demo::digits;
+pub use crate::feedback::Feedback;
+pub use crate::layout::lay_out;
+pub use crate::page::{Caller, MAX_POINTS, Subject, TableView, report_page, row_results};
 
 use crate::args::Cli;
 use crate::console::Console;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
 use pervade::Error;
 use pervade::config::CheckedSettings;
 use pervade::train::{Control, Event, Observer, Stage};
@@ -352,6 +352,11 @@ impl Progress<'_> {
 /// A bar that counts epochs.
 pub(crate) fn epoch_bar(title: &str, epochs: u64) -> ProgressBar {
     styled(ProgressBar::new(epochs), title, "{prefix}  {bar:24} {percent:>3}%  {eta} left")
+}
+
+/// A bar for the layout of a map, in percent; it disappears when it is dropped.
+pub(crate) fn map_bar() -> ProgressBar {
+    epoch_bar("map", 100).with_finish(ProgressFinish::AndClear)
 }
 
 /// A bar that counts rows; a spinner if their number is unknown.

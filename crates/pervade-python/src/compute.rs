@@ -44,6 +44,14 @@ impl Listener {
             let _ = events.send(event.to_string());
         }
     }
+
+    /// Passes an event about progress on, unless the last one was a moment ago.
+    pub(crate) fn progress(&mut self, event: impl FnOnce() -> serde_json::Value) {
+        if self.events.is_some() && self.last_progress.elapsed() >= POLL_INTERVAL {
+            self.last_progress = Instant::now();
+            self.send(event());
+        }
+    }
 }
 
 impl Observer for Listener {

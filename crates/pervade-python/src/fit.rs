@@ -1,6 +1,6 @@
 //! The function `fit`.
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArray2};
 use pervade::config::Settings;
 use pervade::{Error, on_device};
 use pyo3::prelude::*;
@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use crate::compute::{ComputeOptions, compute};
 use crate::errors::raised;
-use crate::model::{Model, for_each_part};
+use crate::model::{Model, for_each_part, matrix};
+use crate::shown::sample;
 use crate::table::{ColumnOptions, HeldArray, Read};
 
 /// The result of a fit: the model, the clusters of its rows, the share of restarts that agree on each if the model is
 /// their consensus, the mean of the rows' scores, remarks about the fit, what the columns were taken for, if they have
-/// types, and a note about the device, if any.
+/// types, a note about the device, if any, and of some rows the latents, clusters and confidences.
 type Fitted<'py> = (
     Model,
     Bound<'py, PyArray1<i32>>,
@@ -22,7 +23,10 @@ type Fitted<'py> = (
     Vec<String>,
     Option<String>,
     Option<String>,
+    SomeRows<'py>,
 );
+
+type SomeRows<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<f32>>);
 
 /// Fits a model to a table.
 ///
@@ -46,7 +50,7 @@ pub(crate) fn fit<'py>(
     };
     let read_options = columns.read_options().map_err(raised)?;
     let table = table.table(columns.names)?.with_image(image);
-    let ((fit, lower_bound, description, notes), note) =
+    let ((fit, lower_bound, sample, description, notes), note) =
         compute(py, &options, on_event.as_ref(), |device, listener| {
             let Read { data, description, notes } = table.read(&read_options)?;
             if let Some(description) = &description {
@@ -60,14 +64,18 @@ pub(crate) fn fit<'py>(
                     sum += fit.model.score(device, part)?.iter().sum::<f64>();
                     Ok(())
                 })?;
-                Ok((fit, sum / data.n_rows() as f64, description, notes))
+                let sample = sample(&fit.model, device, &data, listener)?;
+                Ok((fit, sum / data.n_rows() as f64, sample, description, notes))
             })
         })?;
     let labels = fit.clusters.iter().map(|&cluster| cluster as i32).collect();
-    let is_consensus = fit.is_consensus();
     let remarks = notes.into_iter().chain(fit.remarks()).collect();
-    let vote = fit.vote.filter(|_| is_consensus);
-    let agreement = vote.map(|vote| PyArray1::from_vec(py, vote.agreement));
+    let agreement = fit.agreement().map_err(raised)?.map(|shares| PyArray1::from_vec(py, shares));
+    let some_rows = (
+        matrix(py, sample.latents, fit.model.n_latents())?,
+        PyArray1::from_vec(py, sample.clusters),
+        PyArray1::from_vec(py, sample.confidences),
+    );
     let (model, labels) = (Model { vade: fit.model }, PyArray1::from_vec(py, labels));
-    Ok((model, labels, agreement, lower_bound, remarks, description, note))
+    Ok((model, labels, agreement, lower_bound, remarks, description, note, some_rows))
 }

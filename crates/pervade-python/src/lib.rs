@@ -5,6 +5,7 @@ mod compute;
 mod errors;
 mod fit;
 mod model;
+mod shown;
 mod table;
 
 use pyo3::prelude::*;
@@ -14,16 +15,22 @@ use pyo3::prelude::*;
 mod _core {
     use std::ffi::OsString;
     use std::io::Write;
+    use std::path::PathBuf;
 
-    use numpy::{PyArray1, PyArray2, PyArrayMethods};
+    use numpy::{
+        PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods,
+    };
     use pervade::config::{Clusters, Recipe, Settings};
+    use pervade::files::write_atomically;
     use pyo3::prelude::*;
 
+    use super::compute::{ComputeOptions, compute};
     use super::errors::{PARAMETERS, raised};
     #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
     use super::model::Model;
+    use super::shown::Forwarded;
 
     /// The version of pervade.
     #[pymodule_export]
@@ -46,6 +53,29 @@ mod _core {
     fn settings(recipe: &str) -> PyResult<String> {
         let recipe: Recipe = recipe.parse().map_err(raised)?;
         Ok(serde_json::Value::Object(Settings::recipe(recipe, Clusters::Auto).to_keys()).to_string())
+    }
+
+    /// Writes a text file atomically.
+    #[pyfunction]
+    fn write_text(py: Python<'_>, path: PathBuf, text: &str) -> PyResult<()> {
+        py.detach(|| write_atomically(&path, |out| out.write_all(text.as_bytes()))).map_err(raised)
+    }
+
+    /// The position of each row of latents in the plane. Rows of one cluster start together.
+    #[pyfunction]
+    fn lay_out<'py>(
+        py: Python<'py>,
+        latents: PyReadonlyArray2<'py, f32>,
+        clusters: PyReadonlyArray1<'py, i32>,
+        options: ComputeOptions,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (n_latents, latents) = (latents.shape()[1], latents.as_slice()?);
+        let clusters: Vec<u32> = clusters.as_slice()?.iter().map(|&cluster| cluster as u32).collect();
+        let (points, _) = compute(py, &options, None, |_, listener| {
+            pervade_cli::lay_out(latents, n_latents, &clusters, &Forwarded::new(listener))
+        })?;
+        let n = points.len();
+        PyArray1::from_vec(py, points.into_flattened()).reshape([n, 2])
     }
 
     /// Pairs of setting and parameter, where their names differ.

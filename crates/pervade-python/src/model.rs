@@ -14,6 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::compute::{ComputeOptions, Listener, compute};
 use crate::errors::raised;
+use crate::shown::{self, Forwarded, ReportOptions};
 use crate::table::{HeldArray, Read};
 
 /// A fitted model. `Model(bytes)` reads the bytes of a model file.
@@ -169,7 +170,7 @@ impl Model {
 
     /// The cells of the model's columns with the gaps filled in, and which were missing: by the mean of p(x|z) or the most
     /// likely level, or by a sample of it.
-    #[pyo3(signature = (table, options, *, draw, seed))]
+    #[pyo3(signature = (table, options, *, draw, seed, first_row=0))]
     fn impute<'py>(
         &self,
         py: Python<'py>,
@@ -177,16 +178,17 @@ impl Model {
         options: ComputeOptions,
         draw: bool,
         seed: u64,
+        first_row: usize,
     ) -> PyResult<(Array2<'py, f64>, Array2<'py, bool>)> {
         let table = table.table(None)?;
         let cells = if draw { Cells::Draw } else { Cells::Mean };
         let ((filled, is_missing, notes), _) = compute(py, &options, None, |device, listener| {
             let Read { data, notes, .. } = table.for_model(&self.vade)?;
+            let data = data.with_first_row(first_row);
             let (n, d) = (data.n_rows(), data.n_columns());
             let is_missing: Vec<bool> = (0..n * d).map(|i| data.cell(i / d, i % d).is_nan()).collect();
             let mut filled = Vec::new();
-            // The sample of a row depends on its position.
-            for_each_part_of(if draw { n } else { PART }, &data, listener, |data| {
+            for_each_part(&data, listener, |data| {
                 filled.extend(on_device!(device, device => self.vade.impute(device, data, cells, seed)?));
                 Ok(())
             })?;
@@ -195,6 +197,74 @@ impl Model {
         warn(py, notes)?;
         let d = self.vade.n_columns();
         Ok((matrix(py, filled, d)?, matrix(py, is_missing, d)?))
+    }
+
+    /// The position of each row in the plane. `on_event` is called with the progress.
+    #[pyo3(signature = (table, options, *, column_names=None, on_event=None))]
+    fn map<'py>(
+        &self,
+        py: Python<'py>,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
+        column_names: Option<Vec<String>>,
+        on_event: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Array2<'py, f32>> {
+        let table = table.table(column_names)?;
+        let ((points, notes), _) = compute(py, &options, on_event.as_ref(), |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
+            let points = on_device!(device, device => shown::map(&self.vade, device, &data, listener)?);
+            Ok((points, notes))
+        })?;
+        warn(py, notes)?;
+        matrix(py, points, 2)
+    }
+
+    /// What is in each cluster, as JSON: this many columns, typical and doubtful rows per cluster.
+    #[pyo3(signature = (table, options, *, columns, rows, column_names=None))]
+    fn describe<'py>(
+        &self,
+        py: Python<'py>,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
+        columns: usize,
+        rows: usize,
+        column_names: Option<Vec<String>>,
+    ) -> PyResult<String> {
+        let table = table.table(column_names)?;
+        let ((found, notes), _) = compute(py, &options, None, |device, listener| {
+            let Read { data, notes, .. } = table.for_model(&self.vade)?;
+            let limits = (columns, rows);
+            let found =
+                on_device!(device, device => shown::describe(&self.vade, device, &data, limits, listener)?);
+            Ok((found, notes))
+        })?;
+        warn(py, notes)?;
+        Ok(found)
+    }
+
+    /// The page about the clusters, as HTML. `on_event` is called with the progress of the map.
+    #[pyo3(signature = (table, options, report, *, column_names=None, on_event=None))]
+    fn report<'py>(
+        &self,
+        py: Python<'py>,
+        table: HeldArray<'py>,
+        options: ComputeOptions,
+        report: ReportOptions<'py>,
+        column_names: Option<Vec<String>>,
+        on_event: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<String> {
+        let (table, heading) = (table.table(column_names)?, report.heading()?);
+        let ((page, notes), _) = compute(py, &options, on_event.as_ref(), |device, listener| {
+            let Read { data, mut notes, .. } = table.for_model(&self.vade)?;
+            let feedback = Forwarded::new(listener);
+            let page = on_device!(device, device => {
+                shown::report(&self.vade, device, &data, heading, &feedback)?
+            });
+            notes.extend(feedback.into_notes());
+            Ok((page, notes))
+        })?;
+        warn(py, notes)?;
+        Ok(page)
     }
 
     /// Cells of a column as the table writes them; the model must have column types.
@@ -253,23 +323,13 @@ const PART: usize = 8192;
 pub(crate) fn for_each_part(
     data: &Dataset<'_>,
     listener: &mut Listener,
-    work: impl FnMut(&Dataset<'_>) -> Result<()>,
-) -> Result<()> {
-    for_each_part_of(PART, data, listener, work)
-}
-
-/// [`for_each_part`] with parts of this many rows.
-fn for_each_part_of(
-    n: usize,
-    data: &Dataset<'_>,
-    listener: &mut Listener,
     mut work: impl FnMut(&Dataset<'_>) -> Result<()>,
 ) -> Result<()> {
-    for first in (0..data.n_rows()).step_by(n) {
+    for first in (0..data.n_rows()).step_by(PART) {
         if listener.event(&Event::Working) == Control::Stop {
             return Err(Error::Interrupted { stage: "using the model", epoch: 0 });
         }
-        work(&data.slice(first..data.n_rows().min(first + n)))?;
+        work(&data.slice(first..data.n_rows().min(first + PART)))?;
     }
     Ok(())
 }
@@ -283,7 +343,11 @@ fn warn(py: Python<'_>, notes: Vec<String>) -> PyResult<()> {
 }
 
 /// Values as an array of `n_columns` columns that owns them.
-fn matrix<T: numpy::Element>(py: Python<'_>, values: Vec<T>, n_columns: usize) -> PyResult<Array2<'_, T>> {
+pub(crate) fn matrix<T: numpy::Element>(
+    py: Python<'_>,
+    values: Vec<T>,
+    n_columns: usize,
+) -> PyResult<Array2<'_, T>> {
     let n_rows = values.len() / n_columns;
     PyArray1::from_vec(py, values).reshape([n_rows, n_columns])
 }

@@ -156,7 +156,7 @@ impl HeldArray<'_> {
 }
 
 impl GivenColumn<'_> {
-    fn raw(&self) -> PyResult<RawColumn> {
+    pub(crate) fn raw(&self) -> PyResult<RawColumn> {
         let values = self.values.as_slice()?.to_vec();
         let present = |x: &f64| (!x.is_nan()).then_some(*x);
         let coded = || {

@@ -40,6 +40,17 @@ impl Fit {
         self.model.metadata().consensus.is_some()
     }
 
+    /// The share of restarts that agree on the cluster of each row. Of a consensus it is that of the vote; where the clusters
+    /// are those of a plain method, the restarts' clusters are matched to them. None if one restart was chosen.
+    pub fn agreement(&self) -> Result<Option<Vec<f32>>> {
+        let is_plain = self.model.metadata().plain.as_ref().is_some_and(|plain| plain.method.is_some());
+        match &self.vote {
+            Some(vote) if self.is_consensus() => Ok(Some(vote.agreement.clone())),
+            Some(_) if is_plain => metrics::agreement(&self.assignments, &self.clusters).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Remarks for the user: those of every restart, and about anything unusual in the model.
     pub fn remarks(&self) -> Vec<String> {
         let several = self.restarts.len() > 1;

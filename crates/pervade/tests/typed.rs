@@ -183,4 +183,6 @@ fn small_tables_of_numbers_have_a_density_and_know_anomalies() {
     let [drawn, again, other] = [1, 1, 2].map(|seed| model.impute(&cpu, &gaps, Cells::Draw, seed).unwrap());
     assert!(error(&mean) < 1.0 && error(&drawn) > error(&mean) && error(&drawn) < 2.0, "{}", error(&mean));
     assert!(drawn == again && drawn != other);
+    let parts = [0..17, 17..40].map(|rows| model.impute(&cpu, &gaps.slice(rows), Cells::Draw, 1).unwrap());
+    assert_eq!(parts.concat(), drawn);
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Files, Kind};
-use crate::page::{self, MAX_POINTS, Subject};
+use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::picture::{self, COLOURS, Canvas, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
@@ -97,9 +97,8 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
 fn subject<'a>(fit: &'a Fit, table: &'a Table) -> Subject<'a> {
     Subject {
         model: &fit.model,
-        table,
-        model_name: "digits.pervade".to_string(),
-        data: "your-digits.csv".to_string(),
+        table: table.into(),
+        caller: Caller::Command { model: "digits.pervade".to_string(), data: "your-digits.csv".to_string() },
         title: "1,797 handwritten digits".to_string(),
         points: MAX_POINTS,
     }

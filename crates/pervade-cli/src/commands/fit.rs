@@ -13,7 +13,7 @@ use pervade::{Error, Fit, Result, on_device};
 use crate::args::{ColumnArgs, Common, ReadArgs};
 use crate::console::Console;
 use crate::files::{Files, Kind};
-use crate::page::{self, MAX_POINTS, Subject};
+use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
@@ -97,7 +97,8 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {
-        assignments(&fit, &table).write(path)?;
+        let agreement = fit.agreement()?;
+        assignments(&fit, agreement.as_deref(), &table).write(path)?;
     }
     if let Some(path) = &args.report {
         args.write_report(path, &out, &fit, &table, &device, console)?;
@@ -208,9 +209,11 @@ impl FitArgs {
     ) -> Result<()> {
         let subject = Subject {
             model: &fit.model,
-            table,
-            model_name: outputs::name_of(out),
-            data: self.read.typed(outputs::name_of(&self.data).as_ref()),
+            table: table.into(),
+            caller: Caller::Command {
+                model: outputs::name_of(out),
+                data: self.read.typed(outputs::name_of(&self.data).as_ref()),
+            },
             title: outputs::name_of(&self.data),
             points: MAX_POINTS,
         };
@@ -277,10 +280,9 @@ fn write_record(
     outputs::json(&record, path)
 }
 
-/// The clusters of the rows and, of a consensus, the share of restarts that agree on each.
-fn assignments<'a>(fit: &'a Fit, table: &'a Table) -> OutputTable<'a> {
-    let vote = fit.vote.as_ref().filter(|_| fit.is_consensus());
-    let agreement = vote.map(|vote| ("agreement", vote.agreement.as_slice()));
+/// The clusters of the rows and the share of restarts that agree on each, unless one restart was chosen.
+fn assignments<'a>(fit: &'a Fit, agreement: Option<&'a [f32]>, table: &'a Table) -> OutputTable<'a> {
+    let agreement = agreement.map(|agreement| ("agreement", agreement));
     let (kept, clusters) = (table.kept.as_ref(), Some(fit.clusters.as_slice()));
     OutputTable { kept, clusters, singles: agreement.into_iter().collect(), ..OutputTable::default() }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::{Common, ModelAndData};
 use crate::console::Console;
 use crate::files::Kind;
-use crate::page::{self, MAX_POINTS, Subject};
+use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::{Outcome, outputs};
 
 /// Write one page about the clusters: a map of all rows, what is in each cluster, doubtful and unusual rows, history
@@ -39,9 +39,11 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
     let (device, model, table) = super::open(&args.both, common, console)?;
     let subject = Subject {
         model: &model,
-        table: &table,
-        model_name,
-        data: args.both.read.typed(outputs::name_of(&args.both.data).as_ref()),
+        table: (&table).into(),
+        caller: Caller::Command {
+            model: model_name,
+            data: args.both.read.typed(outputs::name_of(&args.both.data).as_ref()),
+        },
         title: outputs::name_of(&args.both.data),
         points: args.points,
     };

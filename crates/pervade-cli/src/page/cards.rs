@@ -25,7 +25,7 @@ pub(super) struct Cards<'a> {
 
 impl<'a> Cards<'a> {
     pub(super) fn new(facts: &'a Facts<'a>) -> Self {
-        let (model, data) = (facts.subject.model, &facts.subject.table.data);
+        let (model, data) = (facts.subject.model, facts.subject.table.data);
         let pictures = model.image().map(|shape| {
             let (low, high) = data.range();
             (shape, Tone::of_model(model.metadata(), [low as f32, high as f32].into_iter()))
@@ -103,7 +103,7 @@ impl<'a> Cards<'a> {
     }
 
     fn example(&self, example: &ExampleRow, columns: &[usize]) -> Example {
-        let (data, texts) = (&self.facts.subject.table.data, self.facts.texts);
+        let (data, texts) = (self.facts.subject.table.data, self.facts.texts);
         let is_sparse = matches!(data.values(), Values::Csr(_));
         let cell = |&j: &usize| {
             let x = data.cell(example.row, j);

@@ -62,14 +62,13 @@ fn states(record: &RestartRecord, value: fn(&StateScores) -> f64) -> Vec<f64> {
 /// Names and values.
 pub(super) fn provenance(facts: &Facts<'_>) -> Vec<(String, String)> {
     let about = facts.subject.model.metadata();
-    let data = &facts.subject.table.data;
+    let data = facts.subject.table.data;
     let fitted =
         format!("{} x {}", words::counted(about.n_rows, "row"), words::counted(about.n_columns, "column"));
-    let report = format!("pervade report {} {}", facts.subject.model_name, facts.subject.data);
     let mut lines = vec![
         ("Written by", format!("pervade {}", env!("CARGO_PKG_VERSION"))),
         ("Model written by", format!("pervade {}", about.version)),
-        ("Command of this page", report),
+        ("Command of this page", facts.subject.caller.report()),
         ("Fitted to", fitted),
         ("Columns", decided(about)),
         ("Checksum of the data of the fit", about.data_checksum.clone()),

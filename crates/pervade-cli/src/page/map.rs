@@ -7,7 +7,7 @@ use pervade::compute::Device;
 use pervade_report::{Map, MapColumn};
 
 use super::Facts;
-use crate::console::Console;
+use crate::feedback::Feedback;
 use crate::layout::lay_out;
 use crate::words;
 
@@ -17,26 +17,26 @@ const COLOURS: usize = 12;
 const MOST_NAMES: usize = 20;
 
 /// Of more rows than wanted, every so many-th is shown.
-pub(super) fn of<D: Device>(facts: &Facts<'_>, device: &D, console: &Console) -> Result<Map> {
+pub(super) fn of<D: Device>(facts: &Facts<'_>, device: &D, feedback: &dyn Feedback) -> Result<Map> {
     let subject = facts.subject;
-    let (model, data) = (subject.model, &subject.table.data);
+    let (model, data) = (subject.model, subject.table.data);
     let (n, j) = (data.n_rows(), model.n_latents());
     let latents = model.embed(device, data)?;
     let shown = n.min(subject.points);
     let rows: Vec<usize> = (0..shown).map(|i| (i as u128 * n as u128 / shown as u128) as usize).collect();
     if shown < n {
         let (shown, n) = (words::count(shown), words::count(n));
-        console.say(&format!("note: the map shows a sample of {shown} of the {n} rows (`--points`)"));
+        let points = subject.caller.option("points");
+        feedback.note(&format!("the map shows a sample of {shown} of the {n} rows ({points})"));
     }
     let chosen: Vec<f32> = rows.iter().flat_map(|&row| &latents[row * j..(row + 1) * j]).copied().collect();
     let clusters: Vec<u32> = rows.iter().map(|&row| facts.results.assignments.clusters[row]).collect();
     let names = subject
         .table
         .kept
-        .as_ref()
         .map(|_| rows.iter().map(|&row| facts.name(row).unwrap_or_default()).collect::<Vec<String>>());
     Ok(Map {
-        points: lay_out(&chosen, j, &clusters, console)?,
+        points: lay_out(&chosen, j, &clusters, feedback)?,
         confidence: rows.iter().map(|&row| facts.results.confidence(row)).collect(),
         scores: rows.iter().map(|&row| facts.results.scores[row] as f32).collect(),
         columns: columns(facts, &rows),
@@ -48,7 +48,7 @@ pub(super) fn of<D: Device>(facts: &Facts<'_>, device: &D, console: &Console) ->
 
 /// Labels, columns that go along if they repeat, and the most telling columns. Single pixels say too little.
 fn columns(facts: &Facts<'_>, rows: &[usize]) -> Vec<MapColumn> {
-    let table = facts.subject.table;
+    let table = &facts.subject.table;
     let mut columns = Vec::new();
     if let Some(labels) = &table.labels {
         let values = rows.iter().map(|&row| labels.ids()[row] as f32).collect();

@@ -1,5 +1,6 @@
 //! The content of a report, gathered from a model and its rows.
 
+mod caller;
 mod cards;
 mod history;
 mod map;
@@ -8,18 +9,23 @@ mod verdict;
 use std::path::Path;
 
 use pervade::compute::Device;
-use pervade::data::Table;
+use pervade::data::{Dataset, Kept, Labels, Table};
 use pervade::describe::{ColumnTexts, DescribeOptions, Description, RowResults, describe_rows};
 use pervade::model::Vade;
 use pervade::{Error, Result};
 use pervade_report::Content;
 
 use crate::console::Console;
+use crate::feedback::Feedback;
+use crate::layout::interrupted;
 use crate::{outputs, words};
+pub use caller::Caller;
 use cards::Cards;
 
 /// Rows on the map.
-pub(crate) const MAX_POINTS: usize = 100_000;
+pub const MAX_POINTS: usize = 100_000;
+/// Rows between two questions whether to go on.
+const PART: usize = 8192;
 /// Larger pages take long to open.
 const LARGE: u64 = 10_000_000;
 /// Columns on a cluster's card.
@@ -34,17 +40,33 @@ const GENERATED_CELLS: usize = 1 << 20;
 const GENERATED_ROWS: usize = 1000;
 
 /// What a report is about.
-pub(crate) struct Subject<'a> {
-    pub(crate) model: &'a Vade,
-    pub(crate) table: &'a Table,
-    /// Name of the model file, for commands.
-    pub(crate) model_name: String,
-    /// Arguments that name the data, for commands.
-    pub(crate) data: String,
+pub struct Subject<'a> {
+    /// The fitted model.
+    pub model: &'a Vade,
+    /// Its rows, or others with the same columns.
+    pub table: TableView<'a>,
+    /// Whoever asked for the page.
+    pub caller: Caller,
     /// The heading.
-    pub(crate) title: String,
+    pub title: String,
     /// Rows on the map, at most.
-    pub(crate) points: usize,
+    pub points: usize,
+}
+
+/// A table whose values may be borrowed.
+pub struct TableView<'a> {
+    /// The rows.
+    pub data: &'a Dataset<'a>,
+    /// Labels that the clusters are compared with.
+    pub labels: Option<&'a Labels>,
+    /// Columns that are not clustered and name the rows.
+    pub kept: Option<&'a Kept>,
+}
+
+impl<'a> From<&'a Table> for TableView<'a> {
+    fn from(table: &'a Table) -> Self {
+        Self { data: &table.data, labels: table.labels.as_ref(), kept: table.kept.as_ref() }
+    }
 }
 
 /// Everything that is known about the rows.
@@ -62,8 +84,7 @@ pub(crate) fn write<D: Device>(
     out: &Path,
     console: &Console,
 ) -> Result<u64> {
-    let content = content(subject, device, console)?;
-    let html = pervade_report::page(&content);
+    let html = report_page(subject, device, console)?;
     outputs::text(out, &html)?;
     let bytes = html.len() as u64;
     console.say(&format!("wrote {}, {}: open it in a browser", out.display(), words::bytes(bytes)));
@@ -74,13 +95,17 @@ pub(crate) fn write<D: Device>(
     Ok(bytes)
 }
 
-fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> Result<Content> {
-    let (model, table) = (subject.model, subject.table);
+/// The page as HTML.
+pub fn report_page<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback) -> Result<String> {
+    Ok(pervade_report::page(&content(subject, device, feedback)?))
+}
+
+fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback) -> Result<Content> {
+    let (model, data) = (subject.model, subject.table.data);
     if subject.points == 0 {
         return Err(Error::setting("points", 0, "must be at least 1"));
     }
-    let data = &table.data;
-    let results = RowResults::new(model, device, data)?;
+    let results = row_results(model, device, data, feedback)?;
     let examples = (ALL_EXAMPLES / 3 / model.n_clusters().max(1)).clamp(2, EXAMPLES);
     let options = DescribeOptions::default().with(|o| {
         // The mean picture says more than single pixels.
@@ -99,7 +124,7 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
         n_rows: data.n_rows(),
         n_columns: data.n_columns(),
         verdict: verdict::of(&facts)?,
-        map: Some(map::of(&facts, device, console)?),
+        map: Some(map::of(&facts, device, feedback)?),
         clusters: cards.clusters(device, examples)?,
         overlap: cards.overlap(),
         outliers: cards.outliers(),
@@ -109,6 +134,28 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
         provenance: history::provenance(&facts),
     };
     data.unless_changed(Ok(content))
+}
+
+/// What the model says about each row. A row's result does not depend on the others, so that the work can end between parts.
+pub fn row_results<D: Device>(
+    model: &Vade,
+    device: &D,
+    data: &Dataset<'_>,
+    feedback: &dyn Feedback,
+) -> Result<RowResults> {
+    let mut results: Option<RowResults> = None;
+    for first in (0..data.n_rows()).step_by(PART) {
+        if !feedback.goes_on() {
+            return Err(interrupted());
+        }
+        let part = data.slice(first..data.n_rows().min(first + PART));
+        let found = RowResults::new(model, device, &part)?;
+        match &mut results {
+            Some(results) => results.append(found),
+            None => results = Some(found),
+        }
+    }
+    results.map_or_else(|| RowResults::new(model, device, data), Ok)
 }
 
 impl Facts<'_> {
@@ -127,7 +174,7 @@ impl Facts<'_> {
 
     /// What the columns that go along say about a row; none if there are none.
     fn name(&self, row: usize) -> Option<String> {
-        let kept = self.subject.table.kept.as_ref()?;
+        let kept = self.subject.table.kept?;
         let cells = kept.columns.iter().map(|column| column[row].as_str()).filter(|cell| !cell.is_empty());
         let name = cells.collect::<Vec<_>>().join(" · ");
         (!name.is_empty()).then(|| name.chars().take(LONGEST_NAME).collect())

@@ -18,7 +18,7 @@ pub(super) fn of(facts: &Facts<'_>) -> Result<Verdict> {
     Ok(Verdict {
         sentences: sentences(facts, about)?,
         warnings: warnings(facts, about),
-        next_steps: next(facts, about),
+        next_steps: facts.subject.caller.next_steps(about.restarts.len() >= CONSENSUS, about.image.is_some()),
     })
 }
 
@@ -65,9 +65,10 @@ fn warnings(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
     let mut warnings: Vec<String> = remarks.map(|remark| sentence(&remark)).collect();
     if let Some(state) = about.record.kept_state().filter(|state| state.live_clusters < state.clusters) {
         warnings.push(format!(
-            "Only {} of {} clusters have half a percent of the rows or more: ask for fewer clusters, or try more \
-             `--restarts`.",
-            state.live_clusters, state.clusters
+            "Only {} of {} clusters have half a percent of the rows or more: ask for fewer clusters, or try more {}.",
+            state.live_clusters,
+            state.clusters,
+            facts.subject.caller.option("restarts")
         ));
     }
     if facts.found.doubtful_share > MANY_DOUBTFUL {
@@ -87,20 +88,4 @@ fn sentence(remark: &str) -> String {
     let mut letters = remark.chars();
     let first = letters.next().map_or(String::new(), |c| c.to_uppercase().to_string());
     format!("{first}{}.", letters.as_str())
-}
-
-fn next(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
-    let (model, data) = (&facts.subject.model_name, &facts.subject.data);
-    let mut steps = vec![
-        format!("`pervade assign {model} {data} --out clusters.csv` writes the cluster of every row."),
-        format!("`pervade describe {model} {data} --out columns.csv` writes how the clusters differ."),
-    ];
-    if about.restarts.len() < CONSENSUS {
-        let step = "The same `pervade fit` with `--restarts 10` says how stable the clusters are, and takes the \
-                    consensus of ten restarts.";
-        steps.push(step.to_string());
-    }
-    let ending = if about.image.is_some() { "png" } else { "csv" };
-    steps.push(format!("`pervade generate {model} --out new.{ending}` makes new rows of every cluster."));
-    steps
 }

@@ -336,6 +336,13 @@ impl<'d> Dataset<'d> {
         self
     }
 
+    /// Numbers the rows as those of a larger table, whose row `first_row` is the first of this one: in messages, and where random
+    /// numbers depend on the row.
+    pub fn with_first_row(mut self, first_row: usize) -> Self {
+        self.first_row = first_row;
+        self
+    }
+
     /// A table of some of the rows: dense rows are borrowed, sparse rows copied.
     pub fn slice(&self, rows: Range<usize>) -> Dataset<'_> {
         let numbers = rows.start * self.n_columns..rows.end * self.n_columns;

@@ -83,6 +83,14 @@ impl RowResults {
         Ok(Self { assignments, scores, anomalies })
     }
 
+    /// Appends the results of the rows that follow.
+    pub fn append(&mut self, next: Self) {
+        self.assignments.clusters.extend(next.assignments.clusters);
+        self.assignments.probabilities.extend(next.assignments.probabilities);
+        self.scores.extend(next.scores);
+        self.anomalies.extend(next.anomalies);
+    }
+
     /// The probability of the cluster of row `i`.
     pub fn confidence(&self, i: usize) -> f32 {
         self.probabilities(i)[self.assignments.clusters[i] as usize]

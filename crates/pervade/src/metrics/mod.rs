@@ -12,4 +12,4 @@ pub use label_free::{
     LIVE_SHARE, live_clusters, mean_entropy, occupancy, occupancy_entropy, silhouette, stability,
 };
 pub use matching::best_matching;
-pub use vote::{Vote, vote};
+pub use vote::{Vote, agreement, vote};

@@ -64,6 +64,25 @@ pub fn vote<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<Vote> {
     Ok(Vote { reference, clusters, agreement, agreement_with_others, stability })
 }
 
+/// The share of clusterings that agree on the cluster of each row: each of their clusters stands for one of `clusters`, as in a
+/// [`vote`].
+///
+/// # Shapes
+/// - each of clusterings: `[N]`
+/// - clusters: `[N]`
+pub fn agreement<P: AsRef<[u32]>>(clusterings: &[P], clusters: &[u32]) -> Result<Vec<f32>> {
+    let mut votes = vec![0u32; clusters.len()];
+    for clustering in clusterings {
+        let clustering = clustering.as_ref();
+        let stands_for = translation(clustering, clusters)?;
+        for ((votes, &own), &cluster) in votes.iter_mut().zip(clustering).zip(clusters) {
+            *votes += u32::from(stands_for[own as usize] == cluster);
+        }
+    }
+    let n = clusterings.len().max(1) as f32;
+    Ok(votes.into_iter().map(|votes| votes as f32 / n).collect())
+}
+
 /// Mean ARI of each clustering with the others, and of all pairs.
 fn mean_agreement<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<(Vec<f64>, f64)> {
     let n = clusterings.len();
@@ -128,6 +147,17 @@ mod tests {
         assert_eq!(close_or_even, 1.0);
         let pairs = [ari(&odd, &even), ari(&odd, &close), ari(&even, &close)].map(Result::unwrap);
         assert!((vote.stability - pairs.iter().sum::<f64>() / 3.0).abs() < 1e-12);
+    }
+
+    /// Two of three agree with the clusters on each row but the last, on which one does.
+    #[test]
+    fn agreement_is_with_given_clusters() {
+        let clusters = [0, 0, 0, 1, 1, 1];
+        let clusterings = [[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [5, 5, 5, 5, 5, 5]];
+        let found = agreement(&clusterings, &clusters).unwrap();
+        let thirds: Vec<u32> = found.iter().map(|share| (3.0 * share).round() as u32).collect();
+        assert_eq!(thirds, [3, 3, 2, 2, 2, 1]);
+        assert!(agreement(&clusterings, &clusters[..5]).is_err());
     }
 
     /// A clustering with more clusters than the reference: the two halves of a cluster both stand for it.

@@ -15,7 +15,8 @@ use crate::{Error, Hint, Result};
 
 impl Vade {
     /// The cells of the rows, [N, D], with missing ones filled in: their mean given the observed cells (of a category the most
-    /// likely level) or, with [`Cells::Draw`], a sample of their distribution. Observed cells are returned as they are.
+    /// likely level) or, with [`Cells::Draw`], a sample of their distribution, which depends on the row's number in the table: the
+    /// parts of a table that [`Dataset::slice`] makes give the same samples as the whole. Observed cells are returned as they are.
     pub fn impute<D: Device>(&self, device: &D, data: &Dataset, cells: Cells, seed: u64) -> Result<Vec<f64>> {
         let (d, n) = (self.n_columns(), data.n_rows());
         self.require_memory(device, "filling the gaps", n, self.n_latents() + 6 * d, true)?;
@@ -36,7 +37,8 @@ impl Vade {
             let n_block = pass.heads.len() / (2 * self.n_latents());
             let gaps: Vec<usize> = (pass.first..pass.first + n_block).filter(has_gaps).collect();
             let rows = self.encoded_rows(data, &pass, |row| gaps.binary_search(&row).is_ok());
-            let found = self.missing_cells(device, &rows, &gaps, key)?;
+            let numbers: Vec<u64> = gaps.iter().map(|&row| data.row_number(row) as u64 - 1).collect();
+            let found = self.missing_cells(device, &rows, &numbers, key)?;
             for (row, cells) in gaps.into_iter().zip(found) {
                 cells.into_iter().for_each(|(j, value)| filled[row * d + j] = value);
             }
@@ -45,12 +47,12 @@ impl Vade {
         Ok(filled)
     }
 
-    /// The missing cells of some rows: column and value of each. `indices` are the rows' in the table.
+    /// The missing cells of some rows: column and value of each. `numbers` are the rows' in the table, from zero.
     fn missing_cells<D: Device>(
         &self,
         device: &D,
         rows: &EncodedRows,
-        indices: &[usize],
+        numbers: &[u64],
         key: Option<Key>,
     ) -> Result<Vec<Vec<(usize, f64)>>> {
         let (d, observed) = (self.n_columns(), self.observed());
@@ -63,13 +65,13 @@ impl Vade {
             let n_outputs = outputs.len() / posteriors.len();
             let each = posteriors.par_iter_mut().zip(outputs.par_chunks_exact(n_outputs));
             each.zip(log_weights).enumerate().for_each(|(i, ((posterior, output), &log_weight))| {
-                let draw = key.map(|key| key.uniform(indices[i] as u64, u32::MAX, index));
+                let draw = key.map(|key| key.uniform(numbers[i], u32::MAX, index));
                 posterior.add(&observed, output, log_weight, draw);
             });
             index += 1;
             Ok(())
         })?;
-        let finish = |(i, posterior): (usize, Posterior)| posterior.cells(&observed, key, indices[i] as u64);
+        let finish = |(i, posterior): (usize, Posterior)| posterior.cells(&observed, key, numbers[i]);
         Ok(posteriors.into_iter().enumerate().map(finish).collect())
     }
 }

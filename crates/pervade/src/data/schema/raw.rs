@@ -84,7 +84,7 @@ impl RawColumn {
     }
 
     /// The cell of a row as it was; empty if it is missing.
-    pub(in crate::data) fn text(&self, row: usize) -> String {
+    pub fn text(&self, row: usize) -> String {
         match &self.cells {
             RawCells::Numbers(values) if values[row].is_nan() => String::new(),
             RawCells::Numbers(values) => number_text(values[row], false),
