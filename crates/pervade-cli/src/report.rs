@@ -99,6 +99,9 @@ struct RestartReport<'f> {
     kept_epoch: Option<usize>,
     scores: Option<&'f StateScores>,
     prepared_modularity: Option<f64>,
+    /// ARI of its clusters with those of each restart.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    agreement: &'f [f64],
     #[serde(skip_serializing_if = "<[Level]>::is_empty")]
     levels: &'f [Level],
     remarks: &'f [String],
@@ -112,13 +115,15 @@ impl<'f> FitReport<'f> {
         let score = |clusters: &[u32]| labels.map(|labels| LabelScores::new(clusters, labels)).transpose();
         let (about, mut restarts) = (fit.model.metadata(), Vec::new());
         for (record, clusters) in fit.restarts.iter().zip(&fit.assignments) {
+            let summary = about.restarts.get(restarts.len());
             restarts.push(RestartReport {
                 restart: record.restart,
                 elbo: record.kept_elbo(),
                 last_epoch_elbo: record.elbo(),
                 kept_epoch: record.kept_state().map(|state| state.epoch),
                 scores: record.kept_state(),
-                prepared_modularity: about.restarts.get(restarts.len()).and_then(|r| r.prepared_modularity),
+                prepared_modularity: summary.and_then(|r| r.prepared_modularity),
+                agreement: summary.map_or(&[], |r| &r.agreement),
                 levels: &record.levels,
                 remarks: &record.remarks,
                 labelled: score(clusters)?,

@@ -287,58 +287,6 @@ function plotFigure(name, caption, drawing, rows, ...more) {
   );
 }
 
-function levelsSection(content) {
-  const levels = content.levels.filter((level) => isNumber(level.modularity));
-  if (levels.length < 2) return null;
-  const chosen = levels.find((level) => level.chosen);
-  const lines = [
-    {
-      name: "modularity",
-      color: lineColor(0),
-      points: levels.map((level) => [level.clusters, level.modularity]),
-    },
-  ];
-  if (levels.some((level) => isNumber(level.stability))) {
-    lines.push({
-      name: "stability between fits",
-      color: lineColor(5),
-      dashed: true,
-      points: levels.map((level) => [level.clusters, level.stability]).filter(([, y]) => isNumber(y)),
-    });
-  }
-  const mark = chosen && { x: chosen.clusters, text: `${chosen.clusters} chosen` };
-  const drawing = lineChart(lines, {
-    label: `Modularity by number of clusters${chosen ? `; ${chosen.clusters} were chosen` : ""}`,
-    xLabel: "number of clusters",
-    mark,
-    dots: levels.length <= 60,
-  });
-  const rows = levels.map((level) => [
-    [count(level.clusters), level.chosen ? " (chosen)" : ""],
-    number(level.modularity),
-    number(level.stability),
-  ]);
-  const csv = () => [
-    ["clusters", "modularity", "stability", "chosen"],
-    ...levels.map((l) => [l.clusters, l.modularity, l.stability, l.chosen]),
-  ];
-  return [
-    el(
-      "p",
-      {},
-      "The fit starts with many small components and merges them. Modularity says how well ",
-      "a number of clusters agrees with which rows are neighbours: higher is better.",
-    ),
-    plotFigure("Number of clusters", null, drawing, csv, lineLegend(lines)),
-    el(
-      "details",
-      {},
-      el("summary", {}, "As a table"),
-      table("Numbers of clusters", ["Clusters", "Modularity", "Stability"], rows, { numeric: [0, 1, 2] }),
-    ),
-  ];
-}
-
 function restartsSection(content) {
   const { restarts } = content;
   if (!restarts) return null;

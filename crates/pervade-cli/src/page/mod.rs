@@ -3,6 +3,7 @@
 mod cards;
 mod history;
 mod map;
+mod number;
 mod verdict;
 
 use std::path::Path;
@@ -103,7 +104,9 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
         clusters: cards.clusters(device, examples)?,
         overlap: cards.overlap(),
         outliers: cards.outliers(),
+        number_sentences: number::sentences(model),
         levels: history::levels(about),
+        tree: history::tree(model),
         restarts: history::restarts(about),
         curves: history::curves(&about.record),
         provenance: history::provenance(&facts),

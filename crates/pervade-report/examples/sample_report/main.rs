@@ -73,7 +73,9 @@ fn mixed() -> Content {
         clusters,
         overlap: overlap(k, random),
         outliers,
+        number_sentences: vec!["5 clusters were picked; modularity is highest with 6.".to_string()],
         levels: levels(k),
+        tree: Some(tree(k, 6, random)),
         restarts: Some(restarts(6, random)),
         curves: curves(random),
         provenance: provenance(),
@@ -236,7 +238,8 @@ fn terms() -> Content {
         map: Some(map),
         clusters,
         overlap: overlap(k, random),
-        levels: levels(k),
+        tree: Some(tree(k, 20, random)),
+        restarts: Some(restarts(20, random)),
         provenance: provenance(),
         ..Content::default()
     }
@@ -330,6 +333,11 @@ fn broken() -> Content {
     content.overlap.mean_probabilities[0].fill(f64::NAN);
     content.outliers.iter_mut().for_each(|outlier| (outlier.cluster, outlier.score) = (99, f64::NAN));
     content.levels.iter_mut().for_each(|level| level.modularity = f64::NAN);
+    if let Some(tree) = &mut content.tree {
+        tree.modularity = f64::NAN;
+        tree.merges.iter_mut().for_each(|merge| merge.2 = f64::NAN);
+        tree.leaves.iter_mut().for_each(|leaf| leaf.cluster += 1000);
+    }
     content.curves[0].values.truncate(1);
     content.curves[1].values[0].fill(f64::NAN);
     if let Some(map) = &mut content.map {

@@ -111,6 +111,9 @@ pub struct RestartSummary {
     /// Modularity of its clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared_modularity: Option<f64>,
+    /// ARI of its clusters with those of each restart, unless there are very many or only one. `[R]`
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agreement: Vec<f64>,
 }
 
 /// Summary of the vote of all restarts.
