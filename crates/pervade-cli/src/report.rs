@@ -296,7 +296,10 @@ pub(crate) fn restarts(about: &Metadata) -> Option<String> {
             "the model is their consensus: on average {} of them agree on the cluster of a row",
             words::percent(consensus.agreement)
         ),
-        None => format!("kept number {}", about.record.restart + 1),
+        None => match about.record.reference {
+            Some(reference) => format!("number {} was trained towards the final clusters", reference + 1),
+            None => format!("kept number {}", about.record.restart + 1),
+        },
     };
     Some(format!("Restarts: {n}; {model}. Their stability (mean ARI) is {stability:.3}; 1 is perfect."))
 }
@@ -369,10 +372,14 @@ pub(crate) fn quality(scores: &StateScores) -> String {
         ),
         _ => String::new(),
     };
+    // After a vote the graph is that of the rows, which has a line of its own.
+    let modularity = match scores.voted {
+        Some(_) => String::new(),
+        None => format!("modularity {:.3} (above 0.5 is clear structure), ", scores.modularity),
+    };
     format!(
-        "Without labels: modularity {:.3} (above 0.5 is clear structure), silhouette {:.3}, \
-         {} natural communities.\nKept: {when}.{live}",
-        scores.modularity, scores.silhouette, scores.natural_clusters
+        "Without labels: {modularity}silhouette {:.3}, {} natural communities.\nKept: {when}.{live}",
+        scores.silhouette, scores.natural_clusters
     )
 }
 

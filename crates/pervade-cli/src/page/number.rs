@@ -64,12 +64,10 @@ fn picked(levels: &[Level], n_clusters: usize) -> Option<String> {
         format!(" The model has {n_clusters}, as the clusters were chosen among several restarts.")
     };
     Some(format!(
-        "{} was picked: several mixtures were fitted to the latents, and for each number of clusters compared. Where a number suits \
-         the data, they agree (stability {:.3}), and modularity is high ({:.3}); stability squared times modularity is highest \
-         here.{others}{changed}",
-        words::counted(picked.clusters, "cluster"),
-        picked.stability,
-        picked.modularity
+        "The number {} was picked: several mixtures were fitted to the latents, and their clusters compared for each number. \
+         Where a number suits the data, they agree: stability squared times modularity is highest here ({:.3} and \
+         {:.3}).{others}{changed}",
+        picked.clusters, picked.stability, picked.modularity
     ))
 }
 
@@ -77,6 +75,11 @@ fn picked(levels: &[Level], n_clusters: usize) -> Option<String> {
 fn merged(model: &Vade, tree: &MergeTree) -> Vec<String> {
     let about = model.metadata();
     let (k, natural) = (about.n_clusters, tree.natural_clusters);
+    if k == 1 {
+        return vec![
+            "All components belong to it; modularity, which compares clusters, is zero.".to_string(),
+        ];
+    }
     let mut sentences = Vec::new();
     let with = |k: usize| tree.modularity_with(k).map_or(String::new(), |q| format!(" ({q:.3})"));
     let start = format!("{} were merged, two at a time", words::counted(tree.n_leaves(), "component"));
