@@ -1,6 +1,7 @@
 //! The content of a report, gathered from a model and its rows.
 
 mod cards;
+mod forecast;
 mod history;
 mod map;
 mod number;
@@ -18,6 +19,7 @@ use pervade_report::Content;
 use crate::console::Console;
 use crate::{outputs, words};
 use cards::Cards;
+pub(crate) use forecast::forecast;
 
 /// Rows on the map.
 pub(crate) const MAX_POINTS: usize = 100_000;

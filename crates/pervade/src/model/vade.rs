@@ -244,6 +244,11 @@ impl Vade {
         self.architecture.n_latents()
     }
 
+    /// The number of parameters of networks and mixture.
+    pub fn n_parameters(&self) -> usize {
+        self.values.len()
+    }
+
     /// Names of the columns, if the data had them.
     pub fn column_names(&self) -> Option<&[String]> {
         self.metadata.column_names.as_deref()
