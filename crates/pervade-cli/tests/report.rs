@@ -192,7 +192,7 @@ fn merges_lead_to_the_clusters() {
     let sandbox = Sandbox::new();
     // No plain methods are compared, so that the clusters come from merges.
     let fit = |out: &str, more: &[&str]| {
-        let flags = ["--image", "8x8", "--components", "40", "--choose", "elbo", "--device", "cpu"];
+        let flags = ["--image", "8x8", "--choose", "elbo", "--device", "cpu"];
         sandbox.fit_digits(out, &[&flags[..], more].concat()).done();
         let about = sandbox.run(&["inspect", out, "--json"]).done().json();
         let labels = ["--labels", "column:last", "--image", "8x8"];
@@ -202,7 +202,7 @@ fn merges_lead_to_the_clusters() {
         sandbox.run(&[&report[..], &labels].concat()).done();
         (about, content(&String::from_utf8(sandbox.bytes(&page)).unwrap()))
     };
-    let (about, page) = fit("m.pervade", &[]);
+    let (about, page) = fit("m.pervade", &["--components", "40"]);
     let (merges, tree) = (&about["record"]["merges"], &page["tree"]);
     let n_leaves = tree["leaves"].as_array().unwrap().len();
     assert_eq!(merges["merges"].as_array().unwrap().len(), n_leaves - 1, "down to one group");

@@ -92,6 +92,8 @@ pub struct MapColumn {
 pub struct Cluster {
     /// Its name, if the user gave one.
     pub name: Option<String>,
+    /// The most frequent known label of its rows, and the share of the rows that have it.
+    pub label: Option<(String, f64)>,
     /// Number of its rows.
     pub n_rows: usize,
     /// Counts of its rows by confidence, in ten equal steps from 0 to 1.

@@ -35,6 +35,7 @@ pub(crate) struct View<'a> {
 #[derive(Serialize)]
 struct ClusterView<'a> {
     name: Option<&'a str>,
+    label: Option<&'a (String, f64)>,
     n_rows: usize,
     confidence: [usize; 10],
     mean_confidence: f64,
@@ -153,6 +154,7 @@ fn is_square(matrix: &[Vec<f64>]) -> bool {
 fn cluster_view(cluster: &Cluster, k: usize) -> ClusterView<'_> {
     ClusterView {
         name: cluster.name.as_deref(),
+        label: cluster.label.as_ref(),
         n_rows: cluster.n_rows,
         confidence: cluster.confidence,
         mean_confidence: cluster.mean_confidence,

@@ -147,10 +147,12 @@ fn hostile_content() -> Content {
         map: Some(map),
         clusters: vec![Cluster {
             name: Some(text.clone()),
+            label: Some((text.clone(), 1.0)),
             columns: vec![column],
             typical: vec![example()],
             ..Cluster::default()
         }],
+        number_sentences: vec![text.clone()],
         provenance: vec![(text.clone(), text.clone())],
         ..Content::default()
     }

@@ -52,6 +52,7 @@ fn mixed() -> Content {
         columns.push(level_column("sex", &["female", "male"], random));
         Cluster {
             name: (j == 1).then(|| "Gentoo, females".to_string()),
+            label: (j != 2).then(|| (ISLANDS[j].to_string(), 0.2 * (j + 1) as f64)),
             n_rows,
             confidence: confidence_counts(n_rows, random),
             mean_confidence: 0.9 + 0.09 * random.uniform(),
@@ -276,6 +277,7 @@ fn hostile() -> Content {
         warnings: (0..3).map(|_| text()).collect(),
         next_steps: (0..3).map(|_| text()).collect(),
     };
+    content.number_sentences = vec![text(), text()];
     if let Some(map) = &mut content.map {
         map.names.iter_mut().for_each(|name| *name = text());
         map.columns.iter_mut().for_each(|column| column.name = text());
@@ -283,6 +285,7 @@ fn hostile() -> Content {
     }
     for cluster in &mut content.clusters {
         cluster.name = Some(text());
+        cluster.label = Some((text(), 0.5));
         for column in &mut cluster.columns {
             (column.column, column.inside, column.outside) = (text(), text(), text());
             match &mut column.distribution {
