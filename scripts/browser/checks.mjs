@@ -96,6 +96,17 @@ export async function everyDownloadWorks({ page }) {
   }
 }
 
+// Every merge has two branches and a line between them, and every merge is in the file.
+export async function treeIsWhole({ page }) {
+  const tree = await page.evaluate(() => JSON.parse(document.getElementById("content").textContent).tree);
+  const leaves = await page.locator(".tree rect[width='10']").count();
+  assert.ok(leaves > 1 && leaves <= tree.leaves.length, `${leaves} leaves`);
+  assert.equal(await page.locator(".tree .branch").count(), 3 * (leaves - 1));
+  const button = page.getByRole("button", { name: "Download Merge tree as CSV" });
+  const { bytes } = await savedBy(page, () => button.click());
+  assert.equal(bytes.toString().trim().split("\r\n").length, 1 + tree.leaves.length);
+}
+
 // Presses Tab until the element has focus.
 async function tabTo(page, selector) {
   for (let i = 0; i < 400; i++) {

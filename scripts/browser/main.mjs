@@ -51,6 +51,7 @@ async function desktop(session, name, axe) {
     await run(checks.mapWorksByKeyboard);
   }
   if ((await page.locator(".matrix button").count()) > 1) await run(checks.pairsWorkByKeyboard);
+  if ((await page.locator(".tree").count()) > 0) await run(checks.treeIsWhole);
   await run(checks.everyDownloadWorks);
   await run(checks.axeFindsNothing, axe);
   if (name === "million") await run(checks.frameTimes, FRAME_LIMIT_MS);

@@ -236,7 +236,7 @@ def special_file(case):
             use(case, file)
         case _:
             case.put("t.csv", case.lab.files["t.csv"])
-            flag = rng.choice(["--config", "--labels", "--resume"])
+            flag = rng.choice(["--config", "--labels", "--column-names", "--resume"])
             file = rng.choice(["/dev/null", "/dev/full", "/proc/self/mem", ".", "missing", "", "/dev/zero"])
             if flag == "--resume":
                 case.run("fit", "t.csv", *TINY, "--resume", "--checkpoint", file, "-o", "m.pervade", outputs=["m.pervade"],

@@ -4,6 +4,7 @@
 pub mod allocator;
 mod args;
 mod cache;
+mod column_names;
 mod commands;
 mod console;
 mod feedback;

@@ -1,4 +1,4 @@
-//! PNG files: grids of images, and points in a plane.
+//! PNG files: grids of images.
 
 use std::path::Path;
 
@@ -14,22 +14,6 @@ pub(crate) type Colour = [u8; 3];
 pub(crate) const PAPER: Colour = [242, 241, 237];
 const GREY: Colour = [130, 128, 124];
 
-/// Twelve distinguishable colours for clusters, used cyclically.
-pub(crate) const COLOURS: [Colour; 12] = [
-    [46, 107, 196],
-    [224, 122, 38],
-    [58, 150, 82],
-    [200, 54, 62],
-    [128, 84, 176],
-    [140, 92, 72],
-    [222, 110, 176],
-    [108, 108, 112],
-    [168, 164, 32],
-    [36, 168, 184],
-    [20, 60, 110],
-    [240, 180, 60],
-];
-
 /// An image to draw on.
 pub(crate) struct Canvas {
     width: usize,
@@ -44,7 +28,7 @@ impl Canvas {
     }
 
     /// Sets a pixel; outside the canvas nothing happens.
-    pub(crate) fn dot(&mut self, x: usize, y: usize, colour: Colour) {
+    fn dot(&mut self, x: usize, y: usize, colour: Colour) {
         if x < self.width && y < self.height {
             self.pixels[y * self.width + x] = colour;
         }

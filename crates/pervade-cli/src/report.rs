@@ -99,6 +99,9 @@ struct RestartReport<'f> {
     kept_epoch: Option<usize>,
     scores: Option<&'f StateScores>,
     prepared_modularity: Option<f64>,
+    /// ARI of its clusters with those of each restart.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    agreement: &'f [f64],
     #[serde(skip_serializing_if = "<[Level]>::is_empty")]
     levels: &'f [Level],
     remarks: &'f [String],
@@ -112,13 +115,15 @@ impl<'f> FitReport<'f> {
         let score = |clusters: &[u32]| labels.map(|labels| LabelScores::new(clusters, labels)).transpose();
         let (about, mut restarts) = (fit.model.metadata(), Vec::new());
         for (record, clusters) in fit.restarts.iter().zip(&fit.assignments) {
+            let summary = about.restarts.get(restarts.len());
             restarts.push(RestartReport {
                 restart: record.restart,
                 elbo: record.kept_elbo(),
                 last_epoch_elbo: record.elbo(),
                 kept_epoch: record.kept_state().map(|state| state.epoch),
                 scores: record.kept_state(),
-                prepared_modularity: about.restarts.get(restarts.len()).and_then(|r| r.prepared_modularity),
+                prepared_modularity: summary.and_then(|r| r.prepared_modularity),
+                agreement: summary.map_or(&[], |r| &r.agreement),
                 levels: &record.levels,
                 remarks: &record.remarks,
                 labelled: score(clusters)?,
@@ -291,7 +296,10 @@ pub(crate) fn restarts(about: &Metadata) -> Option<String> {
             "the model is their consensus: on average {} of them agree on the cluster of a row",
             words::percent(consensus.agreement)
         ),
-        None => format!("kept number {}", about.record.restart + 1),
+        None => match about.record.reference {
+            Some(reference) => format!("number {} was trained towards the final clusters", reference + 1),
+            None => format!("kept number {}", about.record.restart + 1),
+        },
     };
     Some(format!("Restarts: {n}; {model}. Their stability (mean ARI) is {stability:.3}; 1 is perfect."))
 }
@@ -364,10 +372,14 @@ pub(crate) fn quality(scores: &StateScores) -> String {
         ),
         _ => String::new(),
     };
+    // After a vote the graph is that of the rows, which has a line of its own.
+    let modularity = match scores.voted {
+        Some(_) => String::new(),
+        None => format!("modularity {:.3} (above 0.5 is clear structure), ", scores.modularity),
+    };
     format!(
-        "Without labels: modularity {:.3} (above 0.5 is clear structure), silhouette {:.3}, \
-         {} natural communities.\nKept: {when}.{live}",
-        scores.modularity, scores.silhouette, scores.natural_clusters
+        "Without labels: {modularity}silhouette {:.3}, {} natural communities.\nKept: {when}.{live}",
+        scores.silhouette, scores.natural_clusters
     )
 }
 

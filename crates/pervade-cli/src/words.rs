@@ -20,6 +20,15 @@ pub(crate) fn counted(n: usize, thing: &str) -> String {
     format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
+/// `2, 5 and 10`.
+pub(crate) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
@@ -64,6 +73,8 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0, 999, 1000, 1234567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!((counted(1, "row"), counted(2, "row")), ("1 row".into(), "2 rows".into()));
+        let listed = |n: usize| listed(&["2", "5", "10"].map(String::from)[..n]);
+        assert_eq!([0, 1, 2, 3].map(listed), ["", "2", "2 and 5", "2, 5 and 10"]);
         let times = [0.44, 9.99, 59.6, 61.0, 7500.0].map(|s| duration(Duration::from_secs_f64(s)));
         assert_eq!(times, ["0.4 s", "10 s", "1 min 00 s", "1 min 01 s", "2 h 05 min"]);
         assert_eq!((bar(8, 8, 2), bar(1, 1000, 4), bar(0, 8, 2)), ("██".into(), "▏".into(), String::new()));

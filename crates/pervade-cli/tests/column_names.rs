@@ -131,3 +131,40 @@ fn names_that_occur_twice_are_refused() {
     assert_eq!(ran.status, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("two columns are named `width`"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_table_without_names_can_be_given_some() {
+    let sandbox = Sandbox::new();
+    let numbers = csv(&[0, 1, 2, 3], same);
+    let numbers = numbers.split_once('\n').unwrap().1.to_string();
+    sandbox.write("x.csv", numbers);
+    sandbox.write("t.csv", csv(&[0, 1, 2, 3], same));
+    sandbox.write("names.txt", "\u{feff}Breite\r\nHöhe\r\n<b>\r\nmass 🐧");
+    let fit = |data: &str, names: &str, out: &str| {
+        let fit = ["fit", data, "-k", "2", "--column-names", names, "--out", out];
+        sandbox.run(&[&fit[..], &common::QUICK].concat())
+    };
+    fit("x.csv", "names.txt", "m.pervade").done();
+    let found = sandbox.run(&["describe", "m.pervade", "x.csv", "--json"]).done().json();
+    let columns = found["clusters"][0]["columns"].as_array().unwrap().iter();
+    let mut names: Vec<&str> = columns.map(|column| column["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["<b>", "Breite", "Höhe", "mass 🐧"]);
+    let refused = |data: &str, names: &str, what: &str| {
+        let ran = fit(data, names, "other.pervade");
+        assert!(ran.status == 2 && ran.stderr.contains(what), "{names}: {}", ran.stderr);
+    };
+    sandbox.write("few.txt", "a\nb\nc\n");
+    sandbox.write("gap.txt", "a\n\nc\nd\n");
+    sandbox.write("long.txt", "x".repeat(5000));
+    sandbox.write("latin.txt", [b'a', b'\n', 0xe4, b'\n', b'c', b'\n', b'd']);
+    refused("x.csv", "few.txt", "has 3 lines, but the table has 4 columns");
+    refused("x.csv", "gap.txt", "no name in line 2");
+    refused("x.csv", "long.txt", "too long");
+    refused("x.csv", "latin.txt", "UTF-8");
+    refused("x.csv", "missing.txt", "missing.txt");
+    refused("x.csv", "/dev/zero", "too long");
+    refused("t.csv", "names.txt", "has column names of its own");
+    refused("x.csv", "other.pervade", "other.pervade");
+    assert!(!sandbox.files().contains(&"other.pervade".to_string()));
+}

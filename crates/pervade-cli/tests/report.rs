@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{QUICK, Sandbox, sample, two_groups};
+use common::{QUICK, Sandbox, digits, sample, two_groups};
 
 const DATA: [&str; 3] = ["x.csv", "--labels", "column:y"];
 
@@ -94,8 +94,7 @@ fn categories_and_gaps_are_described_in_their_own_words() {
     let named = |name: &str| columns.iter().find(|column| column["name"] == name);
     let island = named("island: Biscoe").expect("an entry per level");
     assert!(
-        island["inside"].as_str().unwrap().starts_with("Biscoe ")
-            && island["distribution"]["levels"].is_object()
+        island["inside"].as_str().unwrap().ends_with(" %") && island["distribution"]["levels"].is_object()
     );
     let sexes = ["female", "male"].map(|sex| named(&format!("sex: {sex}")).is_some());
     assert!(sexes[0] ^ sexes[1], "two levels say the same");
@@ -126,8 +125,8 @@ fn pages_and_maps_do_not_depend_on_threads() {
     let map = String::from_utf8(sandbox.bytes("map1.csv")).unwrap();
     assert!(map.starts_with("cluster,x,y\n") && map.lines().count() == 345, "{map}");
     let page = String::from_utf8(sandbox.bytes("report1.html")).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("island: Biscoe"));
-    assert!(String::from_utf8(sandbox.bytes("fit.html")).unwrap().contains("island: Biscoe"));
+    assert!(page.starts_with("<!doctype html>") && page.contains("island: "));
+    assert!(String::from_utf8(sandbox.bytes("fit.html")).unwrap().contains("island: "));
     assert!(
         !page.contains(sandbox.path("p.csv").parent().unwrap().to_str().unwrap()),
         "no folders of the machine"
@@ -179,4 +178,70 @@ fn a_page_of_pictures_has_pictures() {
     let page = String::from_utf8(sandbox.bytes("r.html")).unwrap();
     assert!(page.matches("data:image/png;base64,").count() > 100, "typical, doubtful and generated digits");
     assert!(page.contains("mean_picture") && page.len() < 2_000_000, "{} bytes", page.len());
+}
+
+/// The JSON block of a page.
+fn content(page: &str) -> serde_json::Value {
+    let start = "<script type=\"application/json\" id=\"content\">";
+    let from = page.find(start).unwrap() + start.len();
+    serde_json::from_str(&page[from..from + page[from..].find("</script>").unwrap()]).unwrap()
+}
+
+#[test]
+fn merges_lead_to_the_clusters() {
+    let sandbox = Sandbox::new();
+    // No plain methods are compared, so that the clusters come from merges.
+    let fit = |out: &str, more: &[&str]| {
+        let flags = ["--image", "8x8", "--choose", "elbo", "--device", "cpu"];
+        sandbox.fit_digits(out, &[&flags[..], more].concat()).done();
+        let about = sandbox.run(&["inspect", out, "--json"]).done().json();
+        let labels = ["--labels", "column:last", "--image", "8x8"];
+        let page = format!("{out}.html");
+        let digits = digits();
+        let report = ["report", out, digits.to_str().unwrap(), "--points", "50", "--out", &page];
+        sandbox.run(&[&report[..], &labels].concat()).done();
+        (about, content(&String::from_utf8(sandbox.bytes(&page)).unwrap()))
+    };
+    let (about, page) = fit("m.pervade", &["--components", "40"]);
+    let (merges, tree) = (&about["record"]["merges"], &page["tree"]);
+    let n_leaves = tree["leaves"].as_array().unwrap().len();
+    assert_eq!(merges["merges"].as_array().unwrap().len(), n_leaves - 1, "down to one group");
+    assert_eq!(tree["chosen"], about["n_clusters"]);
+    let rows: u64 = merges["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(rows, about["n_rows"].as_u64().unwrap());
+    let modularity = |i: usize| tree["merges"][i][2].as_f64().unwrap();
+    let best = (0..n_leaves - 1).max_by(|&a, &b| modularity(a).total_cmp(&modularity(b))).unwrap();
+    assert_eq!(merges["natural_clusters"], n_leaves - 1 - best, "where modularity is highest");
+    assert!(modularity(n_leaves - 2).abs() < 1e-9, "one group has no modularity");
+    let words = page["number_sentences"].to_string();
+    assert!(
+        words.contains("You asked for 10 clusters") && words.contains("modularity is highest with"),
+        "{words}"
+    );
+    let (about, page) = fit("same.pervade", &["--recipe", "paper", "--components", "10"]);
+    assert!(about["record"]["merges"].is_null() && page["tree"].is_null());
+    assert!(
+        page["number_sentences"].to_string().contains("nothing was merged"),
+        "{}",
+        page["number_sentences"]
+    );
+}
+
+#[test]
+fn each_pair_of_restarts_is_compared() {
+    let sandbox = penguins(&["--restarts", "3", "--report", "r.html"]);
+    let about = sandbox.run(&["inspect", "m.pervade", "--json"]).done().json();
+    let page = content(&String::from_utf8(sandbox.bytes("r.html")).unwrap());
+    let ari = &page["restarts"]["ari"];
+    let value = |i: usize, j: usize| ari[i][j].as_f64().unwrap();
+    let pairs = [(0, 1), (0, 2), (1, 2)].map(|(i, j)| {
+        assert_eq!(value(i, j), value(j, i));
+        value(i, j)
+    });
+    assert!((0..3).all(|i| value(i, i) == 1.0));
+    let stability = about["stability"].as_f64().unwrap();
+    assert!((pairs.iter().sum::<f64>() / 3.0 - stability).abs() < 1e-12, "{pairs:?} {stability}");
+    assert_eq!(about["restarts"][1]["agreement"], ari[1]);
+    let text = sandbox.run(&["inspect", "m.pervade"]).done().stdout;
+    assert!(text.contains("ARI of restarts") && text.contains(&format!("{:.3}", pairs[0])), "{text}");
 }

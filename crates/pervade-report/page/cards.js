@@ -11,6 +11,9 @@ const clusterLink = (content, k) =>
 const totalRows = (content) =>
   content.n_rows || content.clusters.reduce((sum, cluster) => sum + cluster.n_rows, 0) || 1;
 
+const labelText = ({ label }) =>
+  label === null ? "–" : [data(trimmed(label[0], 40)), ` (${percent(label[1])})`];
+
 function overviewTable(content) {
   const total = totalRows(content);
   const arrow = ({ difference }) => (difference > 0 ? "\u00a0↑" : difference < 0 ? "\u00a0↓" : "");
@@ -19,11 +22,18 @@ function overviewTable(content) {
       .slice(0, 3)
       .map((column) => el("span", { class: "telling" }, data(trimmed(column.column, 40)), arrow(column)));
   const hasColumns = content.clusters.some((cluster) => cluster.columns.length > 0);
+  const hasPictures = content.clusters.some((cluster) => cluster.mean_picture !== null);
+  const hasLabels = content.clusters.some((cluster) => cluster.label !== null);
+  const picture = (cluster, k) =>
+    cluster.mean_picture &&
+    el("img", { class: "thumbnail", src: cluster.mean_picture, alt: `Mean picture of cluster ${k}` });
   const rows = content.clusters.map((cluster, k) => [
     clusterLink(content, k),
     count(cluster.n_rows),
     percent(cluster.n_rows / total),
     percent(cluster.mean_confidence),
+    ...(hasLabels ? [labelText(cluster)] : []),
+    ...(hasPictures ? [picture(cluster, k)] : []),
     ...(hasColumns ? [main(cluster)] : []),
   ]);
   const headings = [
@@ -31,16 +41,19 @@ function overviewTable(content) {
     "Rows",
     "Share",
     "Mean confidence",
+    ...(hasLabels ? ["Most frequent label"] : []),
+    ...(hasPictures ? ["Mean picture"] : []),
     ...(hasColumns ? ["Highest (↑) or lowest (↓) against the rest"] : []),
   ];
   const csv = () => [
-    ["cluster", "name", "rows", "share", "mean confidence", "most telling columns"],
+    ["cluster", "name", "rows", "share", "mean confidence", "label", "share of label", "most telling columns"],
     ...content.clusters.map((c, k) => [
       k,
       c.name,
       c.n_rows,
       c.n_rows / total,
       c.mean_confidence,
+      ...(c.label ?? ["", ""]),
       c.columns.map((x) => x.column).join("; "),
     ]),
   ];

@@ -59,8 +59,8 @@ function mainLevels(distribution, most) {
     outside: share(outside, i),
     generated: share(generated, i),
   }));
-  levels.sort((a, b) => Math.max(b.inside, b.outside) - Math.max(a.inside, a.outside));
   if (levels.length <= most) return levels;
+  levels.sort((a, b) => Math.max(b.inside, b.outside) - Math.max(a.inside, a.outside));
   const rest = { name: `${levels.length - most + 1} others`, inside: 0, outside: 0, generated: 0 };
   for (const level of levels.splice(most - 1)) {
     for (const key of ["inside", "outside", "generated"]) rest[key] += level[key];
@@ -245,9 +245,10 @@ function lineChart(lines, { label, xLabel, yLabel, mark, dots }) {
   const [width, height] = [560, 260];
   const frame = { left: 56, right: width - 12, top: 28, bottom: height - 40, yLabel };
   const [xLow, xHigh] = extent(lines.flatMap((line) => line.points.map(([x]) => x)));
-  const [lowest, highest] = extent(lines.flatMap((line) => line.points.map(([, y]) => y)));
+  const heights = lines.flatMap((line) => line.points.map(([, y]) => y)).filter(isNumber);
+  const [lowest, highest] = extent(heights);
   // Whole steps, so that no line runs along the frame.
-  frame.yStep = tickStep(lowest, highest, 5, false);
+  frame.yStep = tickStep(lowest, highest, 5, heights.every(Number.isInteger));
   const [yLow, yHigh] = [
     Math.floor(lowest / frame.yStep) * frame.yStep,
     Math.ceil(highest / frame.yStep) * frame.yStep,

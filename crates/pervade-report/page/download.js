@@ -26,6 +26,7 @@ const COPIED = [
   "stroke",
   "stroke-width",
   "stroke-dasharray",
+  "stroke-linecap",
   "stroke-linejoin",
   "opacity",
   "fill-opacity",

@@ -12,7 +12,7 @@ function sections(content, mapHolder) {
     ["Clusters", "clusters", clusterSection(content)],
     ["Overlap", "overlap", overlapSection(content)],
     ["Unusual rows", "unusual", outlierSection(content)],
-    ["Why this many clusters", "number", levelsSection(content)],
+    ["Why this many clusters", "number", numberSection(content)],
     ["Agreement of restarts", "restarts", restarts],
     ["Training", "training", curves],
     ["How it was made", "provenance", provenanceSection(content)],

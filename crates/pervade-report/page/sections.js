@@ -228,7 +228,7 @@ function outlierSection(content) {
                 class: "sprite",
                 src: example.picture,
                 alt: exampleAlt(example, i),
-                loading: "lazy",
+                decoding: "async",
               })
             : "",
         ]
@@ -245,6 +245,7 @@ function outlierSection(content) {
     "Score (nats)",
     ...(costly ? ["Columns that cost most"] : []),
   ];
+  const inOrder = outliers.every(({ score }, i) => i === 0 || !(score < outliers[i - 1].score));
   const csv = () => [
     ["row", "name", "cluster", "score", "column", "value", "expected", "nats"],
     ...outliers.flatMap(({ example: e, cluster, score, costs }) =>
@@ -263,6 +264,8 @@ function outlierSection(content) {
       {},
       "The most unusual row comes first. The score is a row's log density under the model, or a lower bound on it. ",
       "A low one means an error in the data, a rare case, or a kind of row that the model has not learned.",
+      !inOrder &&
+        " The order also counts how unusual each cell is by itself, so that scores need not be in order.",
     ),
     table("Rows least like any cluster, the strangest first", headings, rows, {
       numeric: [0, 2 + named + pictures],
@@ -287,58 +290,6 @@ function plotFigure(name, caption, drawing, rows, ...more) {
   );
 }
 
-function levelsSection(content) {
-  const levels = content.levels.filter((level) => isNumber(level.modularity));
-  if (levels.length < 2) return null;
-  const chosen = levels.find((level) => level.chosen);
-  const lines = [
-    {
-      name: "modularity",
-      color: lineColor(0),
-      points: levels.map((level) => [level.clusters, level.modularity]),
-    },
-  ];
-  if (levels.some((level) => isNumber(level.stability))) {
-    lines.push({
-      name: "stability between fits",
-      color: lineColor(5),
-      dashed: true,
-      points: levels.map((level) => [level.clusters, level.stability]).filter(([, y]) => isNumber(y)),
-    });
-  }
-  const mark = chosen && { x: chosen.clusters, text: `${chosen.clusters} chosen` };
-  const drawing = lineChart(lines, {
-    label: `Modularity by number of clusters${chosen ? `; ${chosen.clusters} were chosen` : ""}`,
-    xLabel: "number of clusters",
-    mark,
-    dots: levels.length <= 60,
-  });
-  const rows = levels.map((level) => [
-    [count(level.clusters), level.chosen ? " (chosen)" : ""],
-    number(level.modularity),
-    number(level.stability),
-  ]);
-  const csv = () => [
-    ["clusters", "modularity", "stability", "chosen"],
-    ...levels.map((l) => [l.clusters, l.modularity, l.stability, l.chosen]),
-  ];
-  return [
-    el(
-      "p",
-      {},
-      "The fit starts with many small components and merges them. Modularity says how well ",
-      "a number of clusters agrees with which rows are neighbours: higher is better.",
-    ),
-    plotFigure("Number of clusters", null, drawing, csv, lineLegend(lines)),
-    el(
-      "details",
-      {},
-      el("summary", {}, "As a table"),
-      table("Numbers of clusters", ["Clusters", "Modularity", "Stability"], rows, { numeric: [0, 1, 2] }),
-    ),
-  ];
-}
-
 function restartsSection(content) {
   const { restarts } = content;
   if (!restarts) return null;
@@ -349,13 +300,7 @@ function restartsSection(content) {
   ];
   return [
     restarts.outcome && el("p", {}, withCode(restarts.outcome)),
-    isNumber(restarts.stability) &&
-      el(
-        "p",
-        {},
-        `Mean agreement of two restarts: ARI ${number(restarts.stability)}. ` +
-          "1 means the same clusters, 0 no more agreement than chance.",
-      ),
+    el("p", { class: "note" }, "An ARI of 1 means the same clusters, 0 no more agreement than chance."),
     restarts.ari.length > 1 && [
       matrixTable("Adjusted Rand index (ARI) of each pair of restarts", ids, restarts.ari, number),
       downloads("Agreement of restarts", { rows: csv }),
@@ -393,9 +338,22 @@ function curvesSection(content) {
 
 function provenanceSection(content) {
   if (content.provenance.length === 0) return null;
-  const rows = content.provenance.map(([name, value]) => [data(name), el("code", {}, data(value))]);
+  const [main, settings] = [false, true].map((wanted) =>
+    content.provenance
+      .filter(([name]) => name.startsWith("Setting ") === wanted)
+      .map(([name, value]) => [data(name.replace(/^Setting /, "")), el("code", {}, data(value))]),
+  );
+  const list = (caption, head, rows) =>
+    table(caption, [head, "Value"], rows, { class: "provenance", hideCaption: true });
   return [
-    table("How this result was made", ["Item", "Value"], rows, { class: "provenance", hideCaption: true }),
+    main.length > 0 && list("How this result was made", "Item", main),
+    settings.length > 0 &&
+      el(
+        "details",
+        {},
+        el("summary", {}, `All ${plural(settings.length, "setting", "settings")}`),
+        list("Settings", "Setting", settings),
+      ),
     downloads("Provenance", { rows: () => [["item", "value"], ...content.provenance] }),
   ];
 }

@@ -127,7 +127,7 @@ function pictureFigure(url, label, note) {
   return el(
     "figure",
     { class: "picture" },
-    el("img", { src: url, alt: label, loading: "lazy" }),
+    el("img", { src: url, alt: label, decoding: "async" }),
     note && el("figcaption", {}, note),
   );
 }

@@ -24,8 +24,12 @@ pub struct Content {
     pub overlap: Overlap,
     /// Rows that are least like any cluster, the strangest first.
     pub outliers: Vec<Outlier>,
-    /// How the components were merged; empty if each component is a cluster.
+    /// Why there are so many clusters, one sentence each.
+    pub number_sentences: Vec<String>,
+    /// Numbers of clusters that were compared; empty if the number was given.
     pub levels: Vec<Level>,
+    /// How the components were merged into clusters, if they were.
+    pub tree: Option<MergeTree>,
     /// Agreement of the restarts, if there are several.
     pub restarts: Option<Restarts>,
     /// Training curves.
@@ -88,6 +92,8 @@ pub struct MapColumn {
 pub struct Cluster {
     /// Its name, if the user gave one.
     pub name: Option<String>,
+    /// The most frequent known label of its rows, and the share of the rows that have it.
+    pub label: Option<(String, f64)>,
     /// Number of its rows.
     pub n_rows: usize,
     /// Counts of its rows by confidence, in ten equal steps from 0 to 1.
@@ -261,6 +267,34 @@ pub struct Level {
     pub stability: Option<f64>,
     /// Whether this is the number of the model.
     pub chosen: bool,
+}
+
+/// How components were merged, two groups at a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MergeTree {
+    /// The components that were merged.
+    pub leaves: Vec<Leaf>,
+    /// Modularity before the first merge.
+    #[serde(deserialize_with = "or_nan")]
+    pub modularity: f64,
+    /// In order: two groups, each named by the smallest index of its leaves, and the modularity after the merge.
+    #[serde(deserialize_with = "or_nan")]
+    pub merges: Vec<(usize, usize, f64)>,
+    /// The number of clusters of the model.
+    pub chosen: usize,
+}
+
+/// A component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Leaf {
+    /// Its index among all components.
+    pub component: usize,
+    /// Number of its rows.
+    pub n_rows: u64,
+    /// Its cluster in the model.
+    pub cluster: usize,
 }
 
 /// Agreement of the restarts.

@@ -18,7 +18,7 @@ const STYLE: [&str; 4] = [
 ];
 
 /// In the order of use; all share one closure.
-const SCRIPT: [&str; 13] = [
+const SCRIPT: [&str; 14] = [
     include_str!("../page/dom.js"),
     include_str!("../page/colors.js"),
     include_str!("../page/download.js"),
@@ -30,6 +30,7 @@ const SCRIPT: [&str; 13] = [
     include_str!("../page/map-input.js"),
     include_str!("../page/selection.js"),
     include_str!("../page/cards.js"),
+    include_str!("../page/number.js"),
     include_str!("../page/sections.js"),
     include_str!("../page/main.js"),
 ];

@@ -54,6 +54,14 @@ impl<T: Nullable> Nullable for (String, String, String, T) {
     }
 }
 
+impl<T: Nullable> Nullable for (usize, usize, T) {
+    type Read = (usize, usize, T::Read);
+
+    fn restore((a, b, number): Self::Read) -> Self {
+        (a, b, T::restore(number))
+    }
+}
+
 impl<T: Nullable> Nullable for Option<(usize, T)> {
     type Read = Option<(usize, T::Read)>;
 

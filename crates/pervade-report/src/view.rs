@@ -6,7 +6,8 @@ use serde::Serialize;
 use crate::encode::picture_url;
 use crate::packed_map::{MapHeader, PackedMap};
 use crate::{
-    Between, Cluster, Content, Curve, Distinction, Distribution, Example, Level, Outlier, Restarts, Verdict,
+    Between, Cluster, Content, Curve, Distinction, Distribution, Example, Level, MergeTree, Outlier,
+    Restarts, Verdict,
 };
 
 #[derive(Serialize)]
@@ -23,7 +24,9 @@ pub(crate) struct View<'a> {
     overlap: &'a [Vec<f64>],
     between: Vec<BetweenView<'a>>,
     outliers: Vec<OutlierView<'a>>,
+    number_sentences: &'a [String],
     levels: &'a [Level],
+    tree: Option<&'a MergeTree>,
     restarts: Option<&'a Restarts>,
     curves: Vec<CurveView<'a>>,
     provenance: &'a [(String, String)],
@@ -32,6 +35,7 @@ pub(crate) struct View<'a> {
 #[derive(Serialize)]
 struct ClusterView<'a> {
     name: Option<&'a str>,
+    label: Option<&'a (String, f64)>,
     n_rows: usize,
     confidence: [usize; 10],
     mean_confidence: f64,
@@ -116,12 +120,31 @@ impl<'a> View<'a> {
             overlap: if is_square(overlap) && overlap.len() == k { overlap } else { &[] },
             between: content.overlap.between.iter().filter_map(|pair| between_view(pair, k)).collect(),
             outliers: content.outliers.iter().map(|outlier| outlier_view(outlier, k)).collect(),
+            number_sentences: &content.number_sentences,
             levels: &content.levels,
+            tree: content.tree.as_ref().filter(|tree| is_tree(tree)),
             restarts: content.restarts.as_ref().filter(|restarts| is_square(&restarts.ari)),
             curves: content.curves.iter().map(curve_view).collect(),
             provenance: &content.provenance,
         }
     }
+}
+
+/// Whether each merge is one of groups that are left.
+fn is_tree(tree: &MergeTree) -> bool {
+    let n = tree.leaves.len();
+    let mut is_left = vec![true; n];
+    let mut is_next = |&(a, b, _): &(usize, usize, f64)| {
+        let holds = a < b && b < n && is_left[a] && is_left[b];
+        if holds {
+            is_left[b] = false;
+        }
+        holds
+    };
+    n > 1
+        && (1..=n).contains(&tree.chosen)
+        && tree.merges.iter().all(&mut is_next)
+        && tree.merges.len() + 1 == n
 }
 
 fn is_square(matrix: &[Vec<f64>]) -> bool {
@@ -131,6 +154,7 @@ fn is_square(matrix: &[Vec<f64>]) -> bool {
 fn cluster_view(cluster: &Cluster, k: usize) -> ClusterView<'_> {
     ClusterView {
         name: cluster.name.as_deref(),
+        label: cluster.label.as_ref(),
         n_rows: cluster.n_rows,
         confidence: cluster.confidence,
         mean_confidence: cluster.mean_confidence,

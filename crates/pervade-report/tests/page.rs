@@ -74,7 +74,9 @@ fn the_structure_of_the_page() {
         "overlap",
         "between",
         "outliers",
+        "number_sentences",
         "levels",
+        "tree",
         "restarts",
         "curves",
         "provenance",
@@ -145,10 +147,12 @@ fn hostile_content() -> Content {
         map: Some(map),
         clusters: vec![Cluster {
             name: Some(text.clone()),
+            label: Some((text.clone(), 1.0)),
             columns: vec![column],
             typical: vec![example()],
             ..Cluster::default()
         }],
+        number_sentences: vec![text.clone()],
         provenance: vec![(text.clone(), text.clone())],
         ..Content::default()
     }
@@ -293,6 +297,12 @@ fn broken_content() -> Content {
         },
         outliers: vec![Outlier { example, cluster: 12_345, score: nan, costs: vec![] }],
         levels: vec![Level { clusters: 0, modularity: nan, stability: Some(nan), chosen: true }],
+        tree: Some(MergeTree {
+            leaves: vec![Leaf::default(); 3],
+            modularity: nan,
+            merges: vec![(0, 1, nan), (1, 2, nan)],
+            chosen: 2,
+        }),
         restarts: Some(Restarts { ari: vec![vec![], vec![1.0]], stability: nan, outcome: String::new() }),
         curves: vec![Curve { lines: vec!["a".into()], values: vec![vec![nan], vec![]], ..Curve::default() }],
         ..Content::default()
@@ -310,8 +320,30 @@ fn what_does_not_fit_is_left_out() {
     assert_eq!(data["between"][0]["clusters"], serde_json::json!([2, 7]));
     assert_eq!(data["outliers"][0]["cluster"], Value::Null);
     assert_eq!(data["restarts"], Value::Null);
+    assert_eq!(data["tree"], Value::Null, "leaf 1 is merged twice");
     assert_eq!(data["clusters"][0]["mean_picture"], Value::Null);
     assert_eq!(data["clusters"][0]["columns"][0]["distribution"]["shares"]["outside"], serde_json::json!([]));
+}
+
+#[test]
+fn trees_are_whole() {
+    let leaf = |component: usize| Leaf { component, n_rows: 7, cluster: component % 2 };
+    let tree = MergeTree {
+        leaves: (0..4).map(leaf).collect(),
+        modularity: 0.1,
+        merges: vec![(1, 3, 0.2), (0, 2, f64::NAN), (0, 1, 0.0)],
+        chosen: 2,
+    };
+    let is_shown = |change: fn(&mut MergeTree)| {
+        let mut tree = tree.clone();
+        change(&mut tree);
+        !data(&page(&Content { tree: Some(tree), ..Content::default() }))["tree"].is_null()
+    };
+    assert!(is_shown(|_| {}) && is_shown(|tree| tree.chosen = 4));
+    assert!(!is_shown(|tree| tree.chosen = 0) && !is_shown(|tree| tree.chosen = 5));
+    assert!(!is_shown(|tree| tree.merges.truncate(2)) && !is_shown(|tree| tree.leaves.clear()));
+    assert!(!is_shown(|tree| tree.merges[2] = (0, usize::MAX, 0.0)));
+    assert!(!is_shown(|tree| tree.merges[2] = (0, 3, 0.0)), "3 is part of 1");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::plain::{Comparison, PlainSummary, compared, density_of_rows};
 use crate::record::{Finished, RestartRecord};
 use crate::train::{Observer, Pack, Run, Stage, interrupt_check};
 
+/// The agreement of each pair is kept for at most so many restarts: its size grows with the square of them.
+const MOST_COMPARED: usize = 100;
+
 /// The result of a fit.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -236,11 +239,14 @@ impl Compared {
         let metadata = model.metadata_mut();
         metadata.explained = explained;
         metadata.occupancy = metrics::occupancy(&clusters, metadata.n_clusters)?;
+        let pairs = vote.as_ref().map_or(&[][..], |vote| &vote.pairs);
+        let pairs = if pairs.len() > MOST_COMPARED { &[] } else { pairs };
         let summary = |(i, record): (usize, &RestartRecord)| RestartSummary {
             restart: record.restart,
             elbo: record.elbo(),
             scores: record.kept_state().cloned(),
             prepared_modularity: modularity.get(i).copied(),
+            agreement: pairs.get(i).cloned().unwrap_or_default(),
         };
         metadata.restarts = restarts.iter().enumerate().map(summary).collect();
         metadata.stability = vote.as_ref().map(|vote| vote.stability);

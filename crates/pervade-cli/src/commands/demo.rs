@@ -10,14 +10,14 @@ use pervade::data::{Dataset, ImageShape, Labels, OutputFormat, OutputTable, Read
 use pervade::metrics::Contingency;
 use pervade::model::Cells;
 use pervade::{Error, Fit, Result, on_device};
-use pervade_plots::principal_plane;
 use serde_json::json;
 
 use crate::args::Common;
 use crate::console::Console;
 use crate::files::{Files, Kind};
+use crate::layout::lay_out;
 use crate::page::{self, Caller, MAX_POINTS, Subject};
-use crate::picture::{self, COLOURS, Canvas, Tone};
+use crate::picture::{self, Tone};
 use crate::report::LabelScores;
 use crate::{Outcome, interrupt, words};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         .write(&args.out.join("assignments.csv"))?;
     on_device!(&device, device => {
         draw_clusters(&fit, &table.data, device, args.seed, &args.out.join("clusters.png"))?;
-        draw_latents(&fit, &table.data, device, &args.out.join("latents.png"))?;
+        draw_latents(&fit, &table.data, device, &args.out.join("latents.png"), console)?;
         page::write(&subject(&fit, &table), device, &args.out.join("report.html"), console)?;
     });
     let scores = LabelScores::new(clusters, &labels)?;
@@ -145,30 +145,17 @@ fn draw_clusters<D: Device>(fit: &Fit, data: &Dataset, device: &D, seed: u64, pa
     picture::grid(SHAPE, &lines, tone).write(path)
 }
 
-/// The latent means on their two principal axes, one colour per cluster.
-fn draw_latents<D: Device>(fit: &Fit, data: &Dataset, device: &D, path: &Path) -> Result<()> {
-    const SIDE: usize = 640;
-    const MARGIN: f64 = 24.0;
-    let points = principal_plane(&fit.model.embed(device, data)?, fit.model.n_latents());
-    let clusters = &fit.clusters;
-    // A few rows lie far out; they are drawn at the edge, so that the rest has room.
-    let mut reaches: Vec<f64> = points.iter().map(|point| point[0].abs().max(point[1].abs())).collect();
-    reaches.sort_by(f64::total_cmp);
-    let reach = (1.3 * reaches[(reaches.len() - 1) * 99 / 100])
-        .min(reaches[reaches.len() - 1])
-        .max(f64::MIN_POSITIVE);
-    let pixel = |x: f64| SIDE as f64 / 2.0 + (x / reach).clamp(-1.0, 1.0) * (SIDE as f64 / 2.0 - MARGIN);
-    let mut canvas = Canvas::new(SIDE, SIDE);
-    // Larger dots for dense regions, so that a cluster appears as a shape rather than as dust.
-    let offsets = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (0, 0), (0, 2), (2, 0), (2, 2)];
-    for (point, &cluster) in points.iter().zip(clusters) {
-        let (x, y) = (pixel(point[0]) as usize, pixel(-point[1]) as usize);
-        let colour = COLOURS[cluster as usize % COLOURS.len()];
-        offsets
-            .iter()
-            .for_each(|(i, j)| canvas.dot((x + i).saturating_sub(1), (y + j).saturating_sub(1), colour));
-    }
-    canvas.write(path)
+/// All rows in the plane, one colour per cluster, with a legend.
+fn draw_latents<D: Device>(
+    fit: &Fit,
+    data: &Dataset,
+    device: &D,
+    path: &Path,
+    console: &Console,
+) -> Result<()> {
+    let latents = fit.model.embed(device, data)?;
+    let points = lay_out(&latents, fit.model.n_latents(), &fit.clusters, console)?;
+    super::map::draw("Handwritten digits by cluster", &points, &fit.clusters, fit.model.n_clusters(), path)
 }
 
 /// An explanation for first-time users.
@@ -191,15 +178,15 @@ fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: D
     text.push_str(&format!(
         "\nIt never saw a label, and {} of the digits are in the right group after {} on this machine\n\
          (NMI {:.3}, ARI {:.3}).\n\n\
-         Look at:\n  \
-         {folder}/report.html      all of it on one page: open it in a browser\n  \
+         Beside the page below it wrote:\n  \
          {folder}/clusters.png     one line per cluster: real digits left, generated digits right\n  \
-         {folder}/latents.png      every digit as a point, one colour per cluster\n  \
+         {folder}/latents.png      every digit as a point, similar digits close to each other\n  \
          {folder}/assignments.csv  the cluster of every row\n  \
          {folder}/digits.pervade   the model: try `pervade inspect {folder}/digits.pervade`\n\n\
          Now your own table (.csv, .npy, .npz, .parquet, images, ...):\n  \
          pervade fit your-table.csv --clusters 10\n  \
-         pervade fit your-table.csv --clusters auto      if you do not know how many",
+         pervade fit your-table.csv --clusters auto      if you do not know how many\n\n\
+         All of it on one page, to open in a browser:\n  {folder}/report.html",
         words::percent(scores.accuracy),
         words::duration(took),
         scores.nmi,

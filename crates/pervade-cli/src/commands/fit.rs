@@ -11,6 +11,7 @@ use pervade::train::checkpoint::Checkpoints;
 use pervade::{Error, Fit, Result, on_device};
 
 use crate::args::{ColumnArgs, Common, ReadArgs};
+use crate::column_names::name_columns;
 use crate::console::Console;
 use crate::files::{Files, Kind};
 use crate::page::{self, Caller, MAX_POINTS, Subject};
@@ -33,6 +34,10 @@ pub(crate) struct FitArgs {
     read: ReadArgs,
     #[command(flatten)]
     columns: ColumnArgs,
+    /// Names of the columns, one per line of a text file, if the table has none: terms of a sparse matrix, features of
+    /// an array
+    #[arg(long, value_name = "FILE")]
+    column_names: Option<PathBuf>,
     /// Model file to write [default: DATA's name with .pervade, in the current folder]
     #[arg(long, short, value_name = "MODEL")]
     out: Option<PathBuf>,
@@ -76,7 +81,10 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
     let _claim = args.files(&out, checkpoints.as_ref(), common)?.claim(console)?;
     let device = common.open_device(console)?;
-    let table = args.read.read_with(&args.data, options, console)?;
+    let mut table = args.read.read_with(&args.data, options, console)?;
+    if let Some(names) = &args.column_names {
+        table = name_columns(table, names)?;
+    }
     let read = started.elapsed();
     console.say(&data_summary(&table.data, &args.data, &out, args.out.is_none()));
     table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
@@ -184,6 +192,7 @@ impl FitArgs {
         let files = Files::new(common.force)
             .input("DATA", &self.data)
             .maybe_input("--labels", self.read.label_file().as_deref())
+            .maybe_input("--column-names", self.column_names.as_deref())
             .maybe_input("--config", self.config.as_deref())
             .output("--out", out, Kind::Model)
             .maybe_output("--record", self.record.as_deref(), Kind::Json)

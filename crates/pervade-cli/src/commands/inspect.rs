@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pervade::Result;
-use pervade::model::Metadata;
+use pervade::model::{Metadata, RestartSummary};
 use pervade::record::RestartRecord;
 
 use crate::console::Console;
@@ -77,7 +77,35 @@ fn page(about: &Metadata) -> String {
     if let Some(restarts) = restarts(about) {
         text.push_str(&format!("{restarts}\n"));
     }
+    text.push_str(&agreement(&about.restarts));
     text.push_str(&format!("\nSettings:\n{}", settings(about)));
+    text
+}
+
+/// A matrix of so many restarts fits into a terminal.
+const MOST_IN_TABLE: usize = 12;
+
+/// The agreement of each pair of restarts; of many restarts only of the pair that agrees least, of two nothing: it is their
+/// stability.
+fn agreement(restarts: &[RestartSummary]) -> String {
+    let n = restarts.len();
+    if n < 3 || restarts.iter().any(|restart| restart.agreement.len() != n) {
+        return String::new();
+    }
+    if n > MOST_IN_TABLE {
+        let pairs =
+            restarts.iter().enumerate().flat_map(|(i, r)| (0..i).map(move |j| (r.agreement[j], j, i)));
+        let least = pairs.min_by(|a, b| a.0.total_cmp(&b.0));
+        return least.map_or(String::new(), |(ari, a, b)| {
+            format!("Restarts {} and {} agree least: ARI {ari:.3}.\n", a + 1, b + 1)
+        });
+    }
+    let heading: String = (1..=n).map(|i| format!("{i:>7}")).collect();
+    let mut text = format!("\n  ARI of restarts\n  {:>2}{heading}\n", "");
+    for (i, restart) in restarts.iter().enumerate() {
+        let cells: String = restart.agreement.iter().map(|ari| format!("{ari:>7.3}")).collect();
+        text.push_str(&format!("  {:>2}{cells}\n", i + 1));
+    }
     text
 }
 

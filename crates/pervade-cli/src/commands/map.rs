@@ -64,7 +64,7 @@ pub(crate) fn run(args: &MapArgs, common: &Common, console: &Console) -> Result<
 }
 
 /// A scatter plot with a legend.
-fn draw(title: &str, points: &[[f32; 2]], clusters: &[u32], k: usize, out: &Path) -> Result<()> {
+pub(super) fn draw(title: &str, points: &[[f32; 2]], clusters: &[u32], k: usize, out: &Path) -> Result<()> {
     let panel = ScatterPanel {
         title: words::counted(points.len(), "row"),
         points: points.iter().map(|point| point.map(f64::from)).collect(),

@@ -37,6 +37,9 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{stem}.report.html")));
     let _claim = args.both.files(common).output("--out", &out, Kind::Html).claim(console)?;
     let (device, model, table) = super::open(&args.both, common, console)?;
+    if let Some(forecast) = page::forecast(&model, &table, args.points, common.threads()?) {
+        console.say(&forecast);
+    }
     let subject = Subject {
         model: &model,
         table: (&table).into(),

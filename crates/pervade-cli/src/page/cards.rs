@@ -42,15 +42,11 @@ impl<'a> Cards<'a> {
             let example = |row: &ExampleRow| self.example(row, &columns);
             Ok(Cluster {
                 name: None,
+                label: self.label(cluster.cluster),
                 n_rows: cluster.n_rows,
                 confidence: cluster.confidence,
                 mean_confidence: cluster.mean_confidence,
-                columns: cluster
-                    .columns
-                    .iter()
-                    .filter(|column| is_notable(column))
-                    .map(distinction)
-                    .collect(),
+                columns: shown(&cluster.columns),
                 typical: cluster.typical.iter().map(|row| Example { second: None, ..example(row) }).collect(),
                 doubtful: cluster.doubtful.iter().map(example).collect(),
                 generated: made.rows.chunks_exact(d).map(|row| self.generated(row, &columns)).collect(),
@@ -58,6 +54,17 @@ impl<'a> Cards<'a> {
             })
         };
         self.facts.found.clusters.iter().map(of_cluster).collect()
+    }
+
+    /// The most frequent known label of a cluster, and its share; ties go to the first.
+    fn label(&self, cluster: usize) -> Option<(String, f64)> {
+        let labels = self.facts.subject.table.labels.as_ref()?;
+        let mut counts = vec![0usize; labels.names().len()];
+        let rows = labels.ids().iter().zip(&self.facts.results.assignments.clusters);
+        rows.filter(|(_, k)| **k as usize == cluster).for_each(|(&id, _)| counts[id as usize] += 1);
+        let most = (0..counts.len()).reduce(|a, b| if counts[b] > counts[a] { b } else { a })?;
+        let n: usize = counts.iter().sum();
+        (n > 0).then(|| (labels.names()[most].clone(), counts[most] as f64 / n as f64))
     }
 
     pub(super) fn overlap(&self) -> Overlap {
@@ -155,6 +162,13 @@ impl<'a> Cards<'a> {
         }
         Some(Picture { width: small_width, height: small_height, channels, pixels })
     }
+}
+
+/// The columns that differ, each once: of several levels the most telling one, whose chart shows the others, too.
+fn shown(columns: &[describe::Distinction]) -> Vec<Distinction> {
+    let is_first = |i: usize| columns[..i].iter().all(|earlier| earlier.column != columns[i].column);
+    let notable = columns.iter().enumerate().filter(|(i, column)| is_notable(column) && is_first(*i));
+    notable.map(|(_, column)| distinction(column)).collect()
 }
 
 /// Narrow tables have room for all columns, also those that hardly differ.

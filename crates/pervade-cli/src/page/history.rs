@@ -1,8 +1,8 @@
 //! Why this many clusters, agreement of restarts, training curves, and how the result was made.
 
-use pervade::model::Metadata;
+use pervade::model::{Metadata, Vade};
 use pervade::record::{JointEpoch, RestartRecord, StateScores};
-use pervade_report::{Curve, Level, Restarts};
+use pervade_report::{Curve, Leaf, Level, MergeTree, Restarts};
 
 use super::Facts;
 use crate::report::{decided, restarts as outcome};
@@ -20,10 +20,35 @@ pub(super) fn levels(about: &Metadata) -> Vec<Level> {
     about.record.levels.iter().map(level).collect()
 }
 
-/// The mean agreement; the model has no agreement of each pair.
+/// How the components were merged into the clusters of the model, if they were.
+pub(super) fn tree(model: &Vade) -> Option<MergeTree> {
+    let tree = model.metadata().record.merges.as_ref()?;
+    let components = tree.leaves();
+    let leaf = |component: usize| components.binary_search(&component).ok();
+    let merges = tree.merges.iter().map(|merge| {
+        let [a, b] = merge.groups;
+        Some((leaf(a)?, leaf(b)?, merge.modularity))
+    });
+    let leaves = components.iter().map(|&component| Leaf {
+        component,
+        n_rows: tree.sizes[component],
+        cluster: model.groups()[component] as usize,
+    });
+    let merges = merges.collect::<Option<Vec<_>>>()?;
+    Some(MergeTree {
+        leaves: leaves.collect(),
+        modularity: tree.modularity,
+        merges,
+        chosen: model.n_clusters(),
+    })
+}
+
+/// The agreement of each pair, unless the model is of an earlier version.
 pub(super) fn restarts(about: &Metadata) -> Option<Restarts> {
     let outcome = outcome(about)?;
-    Some(Restarts { ari: Vec::new(), stability: about.stability?, outcome })
+    let ari: Vec<Vec<f64>> = about.restarts.iter().map(|restart| restart.agreement.clone()).collect();
+    let ari = if ari.iter().all(|row| row.len() == ari.len()) { ari } else { Vec::new() };
+    Some(Restarts { ari, stability: about.stability?, outcome })
 }
 
 pub(super) fn curves(record: &RestartRecord) -> Vec<Curve> {

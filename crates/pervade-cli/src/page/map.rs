@@ -12,7 +12,7 @@ use crate::layout::lay_out;
 use crate::words;
 
 /// Columns to colour by, beside those that go along.
-const COLOURS: usize = 12;
+pub(super) const COLOURS: usize = 12;
 /// A column that goes along has colours if it has at most so many different cells.
 const MOST_NAMES: usize = 20;
 

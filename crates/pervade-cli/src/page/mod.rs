@@ -2,8 +2,10 @@
 
 mod caller;
 mod cards;
+mod forecast;
 mod history;
 mod map;
+mod number;
 mod verdict;
 
 use std::path::Path;
@@ -21,6 +23,7 @@ use crate::layout::interrupted;
 use crate::{outputs, words};
 pub use caller::Caller;
 use cards::Cards;
+pub(crate) use forecast::forecast;
 
 /// Rows on the map.
 pub const MAX_POINTS: usize = 100_000;
@@ -128,7 +131,9 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback
         clusters: cards.clusters(device, examples)?,
         overlap: cards.overlap(),
         outliers: cards.outliers(),
+        number_sentences: number::sentences(model),
         levels: history::levels(about),
+        tree: history::tree(model),
         restarts: history::restarts(about),
         curves: history::curves(&about.record),
         provenance: history::provenance(&facts),

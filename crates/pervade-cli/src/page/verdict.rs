@@ -10,6 +10,10 @@ use crate::words;
 
 /// From this share of doubtful rows on there is a warning.
 const MANY_DOUBTFUL: f64 = 0.2;
+/// Restarts that agree less than this are a reason for a warning.
+const UNSTABLE: f64 = 0.6;
+/// A model that follows fewer rows of the clusters that it was trained towards is a reason for a warning.
+const FOLLOWED: f64 = 0.9;
 /// From so many restarts on, the model is their consensus.
 const CONSENSUS: usize = 3;
 
@@ -18,7 +22,7 @@ pub(super) fn of(facts: &Facts<'_>) -> Result<Verdict> {
     Ok(Verdict {
         sentences: sentences(facts, about)?,
         warnings: warnings(facts, about),
-        next_steps: facts.subject.caller.next_steps(about.restarts.len() >= CONSENSUS, about.image.is_some()),
+        next_steps: facts.subject.caller.next_steps(is_settled(about), about.image.is_some()),
     })
 }
 
@@ -33,13 +37,15 @@ fn sentences(facts: &Facts<'_>, about: &Metadata) -> Result<Vec<String>> {
             words::percent(doubtful)
         ));
     }
-    if let Some(state) = about.record.kept_state() {
+    // Without a vote: the graph is then that of the rows, which the next sentence is about.
+    let latents = about.record.kept_state().filter(|state| state.voted.is_none() && about.n_clusters > 1);
+    if let Some(state) = latents {
         sentences.push(format!(
             "Modularity on the neighbour graph of the latents: {:.3}; above 0.5 is clear structure.",
             state.modularity
         ));
     }
-    sentences.extend(on_graph_of_rows(about));
+    sentences.extend(on_graph_of_rows(about).filter(|_| about.n_clusters > 1));
     sentences.extend(restarts(about));
     sentences.extend(about.plain.iter().flat_map(PlainSummary::remarks).map(|remark| sentence(&remark)));
     if let Some(labels) = &facts.subject.table.labels {
@@ -61,14 +67,28 @@ fn sizes(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn warnings(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
-    let remarks = about.record.remarks.iter().cloned().chain(about.kmeans_remark());
-    let mut warnings: Vec<String> = remarks.map(|remark| sentence(&remark)).collect();
+    let mut warnings: Vec<String> = about.kmeans_remark().iter().map(|remark| sentence(remark)).collect();
     if let Some(state) = about.record.kept_state().filter(|state| state.live_clusters < state.clusters) {
         warnings.push(format!(
             "Only {} of {} clusters have half a percent of the rows or more: ask for fewer clusters, or try more {}.",
             state.live_clusters,
             state.clusters,
             facts.subject.caller.option("restarts")
+        ));
+    }
+    if let Some(stability) = about.stability.filter(|stability| *stability < UNSTABLE) {
+        warnings.push(format!(
+            "The restarts disagree (mean ARI {stability:.2}, 1 is perfect): another seed would give other clusters. Ask for another \
+             number of clusters, or train longer."
+        ));
+    }
+    if let Some(share) =
+        about.record.kept_state().and_then(|state| state.voted).filter(|share| *share < FOLLOWED)
+    {
+        warnings.push(format!(
+            "Training towards the final clusters brought only {} of the rows into them: train longer, with more {}.",
+            words::percent(share),
+            facts.subject.caller.option("epochs")
         ));
     }
     if facts.found.doubtful_share > MANY_DOUBTFUL {
@@ -81,6 +101,11 @@ fn warnings(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
         warnings.push(format!("This page is about {shown}; the model was fitted to {fitted}."));
     }
     warnings
+}
+
+/// Whether more restarts would say nothing more.
+fn is_settled(about: &Metadata) -> bool {
+    about.restarts.len() >= CONSENSUS || about.n_clusters < 2
 }
 
 /// With a capital letter and a full stop.

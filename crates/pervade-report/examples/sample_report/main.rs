@@ -52,6 +52,7 @@ fn mixed() -> Content {
         columns.push(level_column("sex", &["female", "male"], random));
         Cluster {
             name: (j == 1).then(|| "Gentoo, females".to_string()),
+            label: (j != 2).then(|| (ISLANDS[j].to_string(), 0.2 * (j + 1) as f64)),
             n_rows,
             confidence: confidence_counts(n_rows, random),
             mean_confidence: 0.9 + 0.09 * random.uniform(),
@@ -73,7 +74,9 @@ fn mixed() -> Content {
         clusters,
         overlap: overlap(k, random),
         outliers,
+        number_sentences: vec!["5 clusters were picked; modularity is highest with 6.".to_string()],
         levels: levels(k),
+        tree: Some(tree(k, 6, random)),
         restarts: Some(restarts(6, random)),
         curves: curves(random),
         provenance: provenance(),
@@ -236,7 +239,8 @@ fn terms() -> Content {
         map: Some(map),
         clusters,
         overlap: overlap(k, random),
-        levels: levels(k),
+        tree: Some(tree(k, 20, random)),
+        restarts: Some(restarts(20, random)),
         provenance: provenance(),
         ..Content::default()
     }
@@ -273,6 +277,7 @@ fn hostile() -> Content {
         warnings: (0..3).map(|_| text()).collect(),
         next_steps: (0..3).map(|_| text()).collect(),
     };
+    content.number_sentences = vec![text(), text()];
     if let Some(map) = &mut content.map {
         map.names.iter_mut().for_each(|name| *name = text());
         map.columns.iter_mut().for_each(|column| column.name = text());
@@ -280,6 +285,7 @@ fn hostile() -> Content {
     }
     for cluster in &mut content.clusters {
         cluster.name = Some(text());
+        cluster.label = Some((text(), 0.5));
         for column in &mut cluster.columns {
             (column.column, column.inside, column.outside) = (text(), text(), text());
             match &mut column.distribution {
@@ -330,6 +336,11 @@ fn broken() -> Content {
     content.overlap.mean_probabilities[0].fill(f64::NAN);
     content.outliers.iter_mut().for_each(|outlier| (outlier.cluster, outlier.score) = (99, f64::NAN));
     content.levels.iter_mut().for_each(|level| level.modularity = f64::NAN);
+    if let Some(tree) = &mut content.tree {
+        tree.modularity = f64::NAN;
+        tree.merges.iter_mut().for_each(|merge| merge.2 = f64::NAN);
+        tree.leaves.iter_mut().for_each(|leaf| leaf.cluster += 1000);
+    }
     content.curves[0].values.truncate(1);
     content.curves[1].values[0].fill(f64::NAN);
     if let Some(map) = &mut content.map {

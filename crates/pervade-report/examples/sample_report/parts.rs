@@ -195,6 +195,29 @@ pub(crate) fn levels(chosen: usize) -> Vec<Level> {
     (2..=20).map(level).collect()
 }
 
+/// `per_cluster` components of each cluster, merged within the clusters first; one of them is moved afterwards.
+pub(crate) fn tree(k: usize, per_cluster: usize, random: &mut Random) -> MergeTree {
+    let leaf = |component: usize| Leaf {
+        component,
+        n_rows: 3 + random.below(400) as u64,
+        cluster: if component == 1 { k - 1 } else { component / per_cluster },
+    };
+    let leaves: Vec<Leaf> = (0..k * per_cluster).map(leaf).collect();
+    let within = (1..per_cluster).flat_map(|i| (0..k).map(move |j| (j * per_cluster, j * per_cluster + i)));
+    let between = (1..k).map(|j| (0, j * per_cluster));
+    let n = leaves.len();
+    let merge = |(i, (a, b)): (usize, (usize, usize))| {
+        let left = (n - 1 - i) as f64;
+        (
+            a,
+            b,
+            if left >= k as f64 { 0.8 - 0.5 * (left - k as f64) / n as f64 } else { 0.8 * left / k as f64 },
+        )
+    };
+    let merges = within.chain(between).enumerate().map(merge).collect();
+    MergeTree { leaves, modularity: 0.25, merges, chosen: k }
+}
+
 pub(crate) fn restarts(n: usize, random: &mut Random) -> Restarts {
     let mut ari = vec![vec![1.0; n]; n];
     for i in 0..n {

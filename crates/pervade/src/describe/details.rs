@@ -66,7 +66,7 @@ fn of_numbers(
 ) -> Distinction {
     let &Candidate { column, level, difference, auc } = candidate;
     let name = texts.name(column).to_string();
-    if texts.is_amount(column) && clusters.is_mostly_zero(column) {
+    if texts.is_amount(column) && clusters.is_term(column) {
         let (texts, distribution) = of_term(clusters, column, cluster);
         let [inside, outside] = texts;
         return Distinction { name, column, level, difference, auc, inside, outside, distribution };
@@ -135,8 +135,7 @@ fn of_level(
         if shown.len() < counts.len() {
             visible.push(counts.iter().sum::<usize>() - visible.iter().sum::<usize>());
         }
-        let text = percent(counts[level] as f64 / counts.iter().sum::<usize>() as f64);
-        (format!("{} {text}", all_names[level]), shares(&visible))
+        (percent(counts[level] as f64 / counts.iter().sum::<usize>() as f64), shares(&visible))
     });
     if shown.len() < all_names.len() {
         names.push(OTHERS.to_string());

@@ -7,8 +7,11 @@ use rayon::prelude::*;
 use super::moments::{Moments, moments};
 use super::ranks::all_auc;
 use super::{ColumnTexts, Distinction, details};
-use crate::data::Dataset;
+use crate::data::{Dataset, Values};
 use crate::model::Assignments;
+
+/// Tables with at least so many columns may be tables of terms.
+const TERM_COLUMNS: usize = 64;
 
 /// Rows with their clusters, and the moments of every column in each.
 pub(super) struct Clusters<'a> {
@@ -88,10 +91,12 @@ impl<'a> Clusters<'a> {
         [part(n, own.above, own.sum), part(n_all - n, all.above - own.above, all.sum - own.sum)]
     }
 
-    /// Whether most observed cells of a column are zero and none is below.
-    pub(super) fn is_mostly_zero(&self, column: usize) -> bool {
+    /// Whether a column is one of many terms or counts: most of its observed cells are zero and none is below. The columns
+    /// of narrow tables have room for histograms.
+    pub(super) fn is_term(&self, column: usize) -> bool {
+        let is_wide = self.data.n_columns() >= TERM_COLUMNS || matches!(self.data.values(), Values::Csr(_));
         let all = self.whole(column);
-        all.below == 0 && 2 * all.above < self.of_rows.len() - all.missing
+        is_wide && all.below == 0 && 2 * all.above < self.of_rows.len() - all.missing
     }
 
     fn whole(&self, column: usize) -> Moments {

@@ -161,6 +161,25 @@ pub(crate) fn group_each_until(parts: &Parts, max: usize, stop: &AtomicBool) -> 
     Ok(groupings)
 }
 
+/// All merges, down to one group: modularity before the first of them, then each pair of groups with the modularity after it.
+/// Up to the natural number of groups they are those of [`group_until`], then too if `by_ward` is that of its result.
+pub(crate) fn merge_history(
+    parts: &Parts,
+    by_ward: bool,
+    stop: &AtomicBool,
+) -> Result<(f64, Vec<([usize; 2], f64)>)> {
+    let mut merging = Merging::new(parts);
+    let (first, mut history) = (merging.modularity(), Vec::new());
+    let after = if by_ward { Score::Ward } else { Score::Modularity { only_if_rising: false } };
+    for score in [Score::Modularity { only_if_rising: true }, after] {
+        while let Some(pair) = merging.merge_next(score) {
+            check_stop(stop)?;
+            history.push((pair, merging.modularity()));
+        }
+    }
+    Ok((first, history))
+}
+
 /// The score by which the next pair to merge is chosen.
 #[derive(Clone, Copy)]
 pub(super) enum Score {
@@ -202,6 +221,11 @@ impl Merging {
 
     /// Merges the best pair; ties go to the first. False if no pair is left to merge.
     pub(super) fn merge_best(&mut self, score: Score) -> bool {
+        self.merge_next(score).is_some()
+    }
+
+    /// Merges the best pair and returns it.
+    fn merge_next(&mut self, score: Score) -> Option<[usize; 2]> {
         let mut best: Option<(f64, usize, usize)> = None;
         for (index, &i) in self.alive.iter().enumerate() {
             for &j in &self.alive[index + 1..] {
@@ -211,18 +235,22 @@ impl Merging {
                 }
             }
         }
-        match best {
-            Some((gain, ..))
-                if matches!(score, Score::Modularity { only_if_rising: true }) && gain <= 0.0 =>
-            {
-                false
-            }
-            Some((_, i, j)) => {
-                self.merge(i, j);
-                true
-            }
-            None => false,
+        let (value, i, j) = best?;
+        if matches!(score, Score::Modularity { only_if_rising: true }) && value <= 0.0 {
+            return None;
         }
+        self.merge(i, j);
+        Some([i, j])
+    }
+
+    /// Modularity of the groups so far.
+    fn modularity(&self) -> f64 {
+        let n = self.graph.n_parts;
+        let of = |&group: &usize| {
+            self.graph.edges[group * n + group] / self.total_volume
+                - (self.volumes[group] / self.total_volume).powi(2)
+        };
+        self.alive.iter().map(of).sum()
     }
 
     fn score(&self, score: Score, i: usize, j: usize) -> f64 {
@@ -313,6 +341,10 @@ pub(super) fn numbered_by_size(leaders: &[usize], sizes: &[f64]) -> Vec<u32> {
 mod tests {
     use super::*;
 
+    fn assert_close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+
     /// Twelve cliques of three parts on a line, some nearer to each other than others.
     #[test]
     fn each_grouping_equals_that_of_its_number() {
@@ -333,7 +365,19 @@ mod tests {
         let [some, others] =
             [true, false].map(|by_ward| each.iter().filter(|g| g.by_ward == by_ward).count());
         assert!(some > 0 && others > 0, "{some} by Ward's criterion, {others} by modularity");
+        for grouping in &each {
+            let (first, history) = merge_history(&parts, grouping.by_ward, &stop).unwrap();
+            assert_eq!(history.len(), n - 1, "down to one group");
+            assert_close(first, parts.graph.modularity(&(0..n as u32).collect::<Vec<u32>>()));
+            let mut leaders: Vec<usize> = (0..n).collect();
+            for ([a, b], _) in &history[..n - grouping.n_groups] {
+                leaders.iter_mut().filter(|leader| **leader == *b).for_each(|leader| *leader = *a);
+            }
+            assert_eq!(numbered_by_size(&leaders, &parts.sizes), grouping.groups);
+            assert_close(history[n - 1 - grouping.n_groups].1, grouping.modularity);
+        }
         stop.store(true, Ordering::Relaxed);
+        assert!(matches!(merge_history(&parts, false, &stop), Err(Error::Interrupted { .. })));
         assert!(matches!(group_each_until(&parts, 30, &stop), Err(Error::Interrupted { .. })));
     }
 }

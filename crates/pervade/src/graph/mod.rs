@@ -9,7 +9,7 @@ mod ward;
 
 pub use knn::{Graph, GraphOptions};
 pub use merge::{Grouping, Parts, Target, WARD_ABOVE_RATIO, group};
-pub(crate) use merge::{group_each_until, group_until};
+pub(crate) use merge::{group_each_until, group_until, merge_history};
 pub use modularity::{PartGraph, modularity};
 pub use prepared::PreparedGraph;
 pub(crate) use prepared::{PREPARED_NEIGHBOURS, n_prepared};

@@ -15,6 +15,8 @@ pub struct Vote {
     pub agreement: Vec<f32>,
     /// Mean ARI of each clustering with the others. `[R]`
     pub agreement_with_others: Vec<f64>,
+    /// ARI of each pair of clusterings. `[R][R]`
+    pub pairs: Vec<Vec<f64>>,
     /// Mean of the above: one if all clusterings are equal.
     pub stability: f64,
 }
@@ -24,7 +26,8 @@ impl Vote {
     /// is trained further.
     pub(crate) fn for_clusters(clusters: Vec<u32>, reference: usize) -> Self {
         let agreement = vec![1.0; clusters.len()];
-        Self { reference, clusters, agreement, agreement_with_others: Vec::new(), stability: 1.0 }
+        let (agreement_with_others, pairs) = (Vec::new(), Vec::new());
+        Self { reference, clusters, agreement, agreement_with_others, pairs, stability: 1.0 }
     }
 
     /// Whether it is the vote of several restarts, not a clustering of another method.
@@ -39,7 +42,8 @@ impl Vote {
 /// # Shapes
 /// - each of clusterings: `[N]`
 pub fn vote<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<Vote> {
-    let (agreement_with_others, stability) = mean_agreement(clusterings)?;
+    let pairs = agreement_of_pairs(clusterings)?;
+    let (agreement_with_others, stability) = mean_agreement(&pairs);
     let n = clusterings.len();
     let highest = |best: usize, i: usize| {
         if agreement_with_others[i] > agreement_with_others[best] { i } else { best }
@@ -61,7 +65,20 @@ pub fn vote<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<Vote> {
         (best as u32, counts[best] as f32 / n as f32)
     };
     let (clusters, agreement) = votes.chunks_exact(n_clusters).zip(own).map(majority).unzip();
-    Ok(Vote { reference, clusters, agreement, agreement_with_others, stability })
+    Ok(Vote { reference, clusters, agreement, agreement_with_others, pairs, stability })
+}
+
+/// ARI of each pair of clusterings. `[R][R]`
+fn agreement_of_pairs<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<Vec<Vec<f64>>> {
+    let n = clusterings.len();
+    let mut pairs = vec![vec![1.0; n]; n];
+    for (i, first) in clusterings.iter().enumerate() {
+        for (j, second) in clusterings.iter().enumerate().skip(i + 1) {
+            pairs[i][j] = ari(first.as_ref(), second.as_ref())?;
+            pairs[j][i] = pairs[i][j];
+        }
+    }
+    Ok(pairs)
 }
 
 /// The share of clusterings that agree on the cluster of each row: each of their clusters stands for one of `clusters`, as in a
@@ -84,19 +101,18 @@ pub fn agreement<P: AsRef<[u32]>>(clusterings: &[P], clusters: &[u32]) -> Result
 }
 
 /// Mean ARI of each clustering with the others, and of all pairs.
-fn mean_agreement<P: AsRef<[u32]>>(clusterings: &[P]) -> Result<(Vec<f64>, f64)> {
-    let n = clusterings.len();
+fn mean_agreement(pairs: &[Vec<f64>]) -> (Vec<f64>, f64) {
+    let n = pairs.len();
     let (mut sums, mut total) = (vec![0.0; n], 0.0);
-    for (i, first) in clusterings.iter().enumerate() {
-        for (j, second) in clusterings.iter().enumerate().skip(i + 1) {
-            let index = ari(first.as_ref(), second.as_ref())?;
-            sums[i] += index;
-            sums[j] += index;
-            total += index;
+    for i in 0..n {
+        for j in i + 1..n {
+            sums[i] += pairs[i][j];
+            sums[j] += pairs[i][j];
+            total += pairs[i][j];
         }
     }
     let n_pairs = n * (n - 1) / 2;
-    Ok((sums.into_iter().map(|sum| sum / (n - 1) as f64).collect(), total / n_pairs as f64))
+    (sums.into_iter().map(|sum| sum / (n - 1) as f64).collect(), total / n_pairs as f64)
 }
 
 /// The cluster of `reference` that each cluster of `clustering` stands for.
@@ -147,6 +163,10 @@ mod tests {
         assert_eq!(close_or_even, 1.0);
         let pairs = [ari(&odd, &even), ari(&odd, &close), ari(&even, &close)].map(Result::unwrap);
         assert!((vote.stability - pairs.iter().sum::<f64>() / 3.0).abs() < 1e-12);
+        assert_eq!(
+            vote.pairs,
+            [[1.0, pairs[0], pairs[1]], [pairs[0], 1.0, pairs[2]], [pairs[1], pairs[2], 1.0]]
+        );
     }
 
     /// Two of three agree with the clusters on each row but the last, on which one does.

@@ -215,6 +215,13 @@ fn check_sizes(metadata: &Metadata) -> std::result::Result<(), String> {
     if kept >= states {
         return Err(format!("it keeps state {kept} of {states}"));
     }
+    let n_restarts = metadata.restarts.len();
+    if metadata.restarts.iter().any(|r| !r.agreement.is_empty() && r.agreement.len() != n_restarts) {
+        return Err("the agreement of its restarts is that of others".to_string());
+    }
+    if metadata.record.merges.as_ref().is_some_and(|tree| !tree.is_valid(metadata.n_components)) {
+        return Err("its merges are not those of its components".to_string());
+    }
     if metadata.preparation.n_columns() != d {
         return Err("its preparation is for another number of columns".to_string());
     }

@@ -111,6 +111,9 @@ pub struct RestartSummary {
     /// Modularity of its clusters on the neighbour graph of the prepared rows, unless restarts are compared by ELBO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared_modularity: Option<f64>,
+    /// ARI of its clusters with those of each restart, unless there are very many or only one. `[R]`
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agreement: Vec<f64>,
 }
 
 /// Summary of the vote of all restarts.
@@ -239,6 +242,11 @@ impl Vade {
     /// Latent columns, J.
     pub fn n_latents(&self) -> usize {
         self.architecture.n_latents()
+    }
+
+    /// The number of parameters of networks and mixture.
+    pub fn n_parameters(&self) -> usize {
+        self.values.len()
     }
 
     /// Names of the columns, if the data had them.

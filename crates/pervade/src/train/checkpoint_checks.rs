@@ -9,8 +9,7 @@ use super::trials::trial_epochs;
 use crate::compute::{Device, Likelihood};
 use crate::graph::{Graph, PREPARED_NEIGHBOURS, n_prepared};
 use crate::model::covers_clusters;
-use crate::record::Finished;
-use crate::record::RestartRecord;
+use crate::record::{Finished, MergeTree, RestartRecord};
 
 /// The error says in words what is wrong.
 type Checked = Result<(), &'static str>;
@@ -210,12 +209,17 @@ fn check_likelihood<D: Device>(run: &Run<'_, D>, likelihood: Likelihood) -> Chec
 
 fn check_grouping<D: Device>(run: &Run<'_, D>, grouping: &StartGrouping) -> Checked {
     let wanted = run.settings.n_clusters.is_none_or(|k| k == grouping.n_clusters);
+    check_merges(run, grouping.merges.as_ref())?;
     ensure(
         wanted
             && grouping.groups.len() == run.settings.n_components
             && covers_clusters(&grouping.groups, grouping.n_clusters),
         GROUPS,
     )
+}
+
+fn check_merges<D: Device>(run: &Run<'_, D>, merges: Option<&MergeTree>) -> Checked {
+    ensure(merges.is_none_or(|tree| tree.is_valid(run.settings.n_components)), "its merges are invalid")
 }
 
 fn check_best<D: Device>(run: &Run<'_, D>, record: &RestartRecord, best: &Best, unscored: usize) -> Checked {
@@ -231,6 +235,7 @@ fn check_kept<D: Device>(
     unscored: usize,
 ) -> Checked {
     check_states(run, record, unscored)?;
+    check_merges(run, record.merges.as_ref())?;
     let state = record.states.get(record.kept).ok_or("its best state is not one that was scored")?;
     let holds = groups.len() == run.settings.n_components && state.clusters <= groups.len();
     ensure(holds && covers_clusters(groups, state.clusters) && state.live_clusters <= state.clusters, GROUPS)

@@ -40,6 +40,8 @@ impl<D: Device> Pack<D> {
         }
         let n_clusters = groups.iter().max().map_or(0, |&last| last as usize + 1);
         let (restart, kept) = (run.settings.settings.restarts, record.kept_state());
+        // The components of a plain method's clusters were never merged.
+        let merges = record.merges.clone().filter(|_| !refits);
         let history = RestartRecord {
             restart,
             reference: Some(record.restart),
@@ -57,6 +59,7 @@ impl<D: Device> Pack<D> {
                 n_clusters,
                 natural_clusters: kept.map_or(0, |state| state.natural_clusters),
                 by_ward: false,
+                merges,
             }],
             ..State::default()
         };

@@ -11,7 +11,7 @@ use crate::data::Dataset;
 use crate::graph::PreparedGraph;
 use crate::metrics::Vote;
 use crate::nn::Architecture;
-use crate::record::{RestartRecord, is_zero};
+use crate::record::{MergeTree, RestartRecord, is_zero};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 
@@ -144,6 +144,9 @@ pub struct StartGrouping {
     pub natural_clusters: usize,
     /// Whether components were merged by Ward's criterion, as there are far fewer clusters than natural communities.
     pub by_ward: bool,
+    /// How components were merged, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merges: Option<MergeTree>,
 }
 
 /// The state that would become the model if training ended now; its parameters are in [`Pack::best_values`].

@@ -5,12 +5,14 @@ use super::observer::{Event, Observer, interrupt_check};
 use super::run::{Best, Pack, Run, StartGrouping};
 use crate::compute::Device;
 use crate::config::{CheckedSettings, Choice, Keep};
-use crate::graph::{Graph, GraphOptions, Parts, Target, group_until, modularity, refine_until};
+use crate::graph::{
+    Graph, GraphOptions, Grouping, Parts, Target, group_until, merge_history, modularity, refine_until,
+};
 use crate::infer::{argmax, cluster_probabilities};
 use crate::interrupt::Interrupt;
 use crate::metrics;
 use crate::mixture::DiagonalMixture;
-use crate::record::StateScores;
+use crate::record::{Merge, MergeTree, StateScores};
 use crate::seed::{Key, Stream};
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -24,6 +26,8 @@ const MIN_TASK_ROWS: usize = 64;
 /// A scored state: the cluster of each component, and the scores.
 pub(super) struct Scored {
     pub(super) groups: Vec<u32>,
+    /// How the components were merged into these clusters, if they were.
+    pub(super) merges: Option<MergeTree>,
     pub(super) scores: StateScores,
 }
 
@@ -136,11 +140,18 @@ pub(super) fn score_states<D: Device>(
     let stop = observer.stop_flag();
     let scored = encoded.into_par_iter().enumerate().map(|(slot, encoded)| {
         let parts = Parts::count(&graphs[slot], &encoded.latents, j, &encoded.components, &means[slot])?;
-        let start = state.start_groupings.get(slot);
+        let known = state.start_groupings.get(slot);
         let picked = state.records[slot].picked_level().map(|level| level.clusters);
         let n_clusters = settings.n_clusters.or(picked);
-        let Grouped { groups, start } =
-            group_components(settings, n_clusters, &parts, start, is_fixed, &stop)?;
+        let Grouped { groups, mut start, made_by } =
+            group_components(settings, n_clusters, &parts, known, is_fixed, &stop)?;
+        let merges = match made_by {
+            Some(grouping) => Some(merge_tree(&parts, &grouping, &stop)?),
+            None => start.merges.clone(),
+        };
+        if known.is_none() {
+            start.merges.clone_from(&merges);
+        }
         let clusters: Vec<u32> = encoded.components.iter().map(|&part| groups[part as usize]).collect();
         let scores = StateScores {
             epoch: state.epoch,
@@ -149,7 +160,7 @@ pub(super) fn score_states<D: Device>(
             voted: pack.vote.as_ref().map(|vote| agreement(&clusters, &vote.clusters)),
             ..sample_scores(settings, j, &encoded, &groups, &clusters, keys[slot])?
         };
-        Ok((Scored { groups, scores }, start))
+        Ok((Scored { groups, merges, scores }, start))
     });
     let scored: Vec<(Scored, StartGrouping)> = scored.collect::<Result<_>>()?;
     let (scored, start_groupings): (Vec<Scored>, Vec<StartGrouping>) = scored.into_iter().unzip();
@@ -172,12 +183,27 @@ fn component_means<D: Device>(run: &Run<'_, D>, pack: &Pack<D>, slot: usize) -> 
 struct Grouped {
     groups: Vec<u32>,
     start: StartGrouping,
+    /// The grouping that made the clusters; `None` if they are those of the mixture start, or each component is one.
+    made_by: Option<Grouping>,
+}
+
+/// The merges that led to a grouping, and those that could follow.
+fn merge_tree(parts: &Parts, grouping: &Grouping, stop: &AtomicBool) -> Result<MergeTree> {
+    let (modularity, merges) = merge_history(parts, grouping.by_ward, stop)?;
+    let merge = |(groups, modularity)| Merge { groups, modularity };
+    Ok(MergeTree {
+        sizes: parts.sizes.iter().map(|&size| size as u64).collect(),
+        modularity,
+        merges: merges.into_iter().map(merge).collect(),
+        natural_clusters: grouping.natural_number,
+        by_ward: grouping.by_ward,
+    })
 }
 
 /// A new grouping of the components; `None` if fewer components than clusters have rows.
-fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Option<Vec<u32>>> {
+fn regrouped(parts: &Parts, n_clusters: usize, stop: &AtomicBool) -> Result<Option<Grouping>> {
     match group_until(parts, Target::Fixed(n_clusters), stop) {
-        Ok(grouping) => Ok(Some(refine_until(parts, grouping, stop)?.groups)),
+        Ok(grouping) => Ok(Some(refine_until(parts, grouping, stop)?)),
         Err(error @ Error::Interrupted { .. }) => Err(error),
         Err(_) => Ok(None),
     }
@@ -199,20 +225,21 @@ fn group_components(
         // stay. They stay, too, if fewer components than clusters still have rows, and if pairs of rows were trained to
         // share a cluster.
         let is_fixed = start.by_ward || identity || is_fixed;
-        let groups = if is_fixed { None } else { regrouped(parts, start.n_clusters, stop)? };
-        let groups = groups.unwrap_or_else(|| start.groups.clone());
-        return Ok(Grouped { groups, start: start.clone() });
+        let made_by = if is_fixed { None } else { regrouped(parts, start.n_clusters, stop)? };
+        let groups = made_by.as_ref().map_or(&start.groups, |grouping| &grouping.groups).clone();
+        return Ok(Grouped { groups, start: start.clone(), made_by });
     }
     let target = n_clusters.map_or(Target::Auto, Target::Fixed);
     let grouping = refine_until(parts, group_until(parts, target, stop)?, stop)?;
-    let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups };
+    let groups = if identity { (0..settings.n_components as u32).collect() } else { grouping.groups.clone() };
     let start = StartGrouping {
         groups: groups.clone(),
         n_clusters: grouping.n_groups,
         natural_clusters: grouping.natural_number,
         by_ward: grouping.by_ward,
+        merges: None,
     };
-    Ok(Grouped { groups, start })
+    Ok(Grouped { groups, start, made_by: (!identity).then_some(grouping) })
 }
 
 /// The scores that do not need the graph.
@@ -257,7 +284,7 @@ pub(super) fn keep_best<D: Device>(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let settings = &run.settings.settings;
-    for (slot, Scored { groups, scores }) in scored.into_iter().enumerate() {
+    for (slot, Scored { groups, merges, scores }) in scored.into_iter().enumerate() {
         let record = &mut pack.state.records[slot];
         let collapsed = scores.live_clusters < scores.clusters && scores.epoch > 0;
         let score = match settings.choose {
@@ -281,6 +308,7 @@ pub(super) fn keep_best<D: Device>(
             pack.state.best.get(slot).is_none_or(|best| score > best.score || settings.keep == Keep::Last);
         if better {
             record.kept = state;
+            record.merges = merges;
             let best = Best { state, score, groups };
             let values = pack.values_of(run.device, slot)?;
             if values.iter().any(|x| !x.is_finite()) {
