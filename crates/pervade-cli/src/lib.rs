@@ -6,6 +6,7 @@ mod args;
 mod cache;
 mod commands;
 mod console;
+mod explore;
 mod files;
 mod interrupt;
 mod json;

@@ -102,6 +102,7 @@ fn subject<'a>(fit: &'a Fit, table: &'a Table) -> Subject<'a> {
         data: "your-digits.csv".to_string(),
         title: "1,797 handwritten digits".to_string(),
         points: MAX_POINTS,
+        names: None,
     }
 }
 

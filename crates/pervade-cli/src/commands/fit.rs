@@ -213,6 +213,7 @@ impl FitArgs {
             data: self.read.typed(outputs::name_of(&self.data).as_ref()),
             title: outputs::name_of(&self.data),
             points: MAX_POINTS,
+            names: None,
         };
         on_device!(device, device => page::write(&subject, device, path, console)?);
         Ok(())

@@ -1,6 +1,7 @@
 //! The content of a report, gathered from a model and its rows.
 
-mod cards;
+pub(crate) mod cards;
+mod examples;
 mod history;
 mod map;
 mod verdict;
@@ -11,12 +12,15 @@ use pervade::compute::Device;
 use pervade::data::Table;
 use pervade::describe::{ColumnTexts, DescribeOptions, Description, RowResults, describe_rows};
 use pervade::model::Vade;
+use pervade::names::ClusterNames;
 use pervade::{Error, Result};
 use pervade_report::Content;
 
 use crate::console::Console;
 use crate::{outputs, words};
 use cards::Cards;
+pub(crate) use examples::Examples;
+use map::Positions;
 
 /// Rows on the map.
 pub(crate) const MAX_POINTS: usize = 100_000;
@@ -45,6 +49,38 @@ pub(crate) struct Subject<'a> {
     pub(crate) title: String,
     /// Rows on the map, at most.
     pub(crate) points: usize,
+    /// Names and merges, which `model` has already.
+    pub(crate) names: Option<&'a ClusterNames>,
+}
+
+impl Subject<'_> {
+    /// The name of a cluster, or what became of it.
+    fn name(&self, cluster: usize) -> Option<String> {
+        let entry = self.names?.clusters().get(cluster)?;
+        entry.merged_into.map(|into| format!("merged into {into}")).or_else(|| entry.name.clone())
+    }
+}
+
+/// What takes longest to find out about the rows; merging clusters changes only the assignments.
+pub(crate) struct Gathered {
+    pub(crate) results: RowResults,
+    /// Latent means. `[N, J]`
+    pub(crate) latents: Vec<f32>,
+    pub(crate) positions: Positions,
+}
+
+impl Gathered {
+    pub(crate) fn new<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> Result<Self> {
+        let (model, data) = (subject.model, &subject.table.data);
+        if subject.points == 0 {
+            return Err(Error::setting("points", 0, "must be at least 1"));
+        }
+        let results = RowResults::new(model, device, data)?;
+        let latents = model.embed(device, data)?;
+        let clusters = &results.assignments.clusters;
+        let positions = Positions::new(&latents, model.n_latents(), clusters, subject.points, console)?;
+        Ok(Self { results, latents, positions })
+    }
 }
 
 /// Everything that is known about the rows.
@@ -53,6 +89,7 @@ struct Facts<'a> {
     results: &'a RowResults,
     found: &'a Description,
     texts: &'a ColumnTexts,
+    examples: &'a Examples<'a>,
 }
 
 /// Writes the page and prints its size, which is returned.
@@ -62,7 +99,7 @@ pub(crate) fn write<D: Device>(
     out: &Path,
     console: &Console,
 ) -> Result<u64> {
-    let content = content(subject, device, console)?;
+    let (content, _) = content(subject, device, &Gathered::new(subject, device, console)?)?;
     let html = pervade_report::page(&content);
     outputs::text(out, &html)?;
     let bytes = html.len() as u64;
@@ -74,13 +111,13 @@ pub(crate) fn write<D: Device>(
     Ok(bytes)
 }
 
-fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> Result<Content> {
-    let (model, table) = (subject.model, subject.table);
-    if subject.points == 0 {
-        return Err(Error::setting("points", 0, "must be at least 1"));
-    }
-    let data = &table.data;
-    let results = RowResults::new(model, device, data)?;
+/// Everything on the page, and the description that it was made from.
+pub(crate) fn content<D: Device>(
+    subject: &Subject<'_>,
+    device: &D,
+    gathered: &Gathered,
+) -> Result<(Content, Description)> {
+    let (model, data, results) = (subject.model, &subject.table.data, &gathered.results);
     let examples = (ALL_EXAMPLES / 3 / model.n_clusters().max(1)).clamp(2, EXAMPLES);
     let options = DescribeOptions::default().with(|o| {
         // The mean picture says more than single pixels.
@@ -89,17 +126,18 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
         o.outliers = OUTLIERS;
         o.generated = (GENERATED_CELLS / model.n_columns()).min(GENERATED_ROWS);
     });
-    let found = describe_rows(model, device, data, &results, &options)?;
+    let found = describe_rows(model, device, data, results, &options)?;
     let texts = ColumnTexts::new(model);
-    let facts = Facts { subject, results: &results, found: &found, texts: &texts };
-    let cards = Cards::new(&facts);
+    let rows = Examples::new(model, subject.table, &texts);
+    let facts = Facts { subject, results, found: &found, texts: &texts, examples: &rows };
+    let cards = Cards { facts: &facts };
     let about = model.metadata();
     let content = Content {
         title: subject.title.clone(),
         n_rows: data.n_rows(),
         n_columns: data.n_columns(),
         verdict: verdict::of(&facts)?,
-        map: Some(map::of(&facts, device, console)?),
+        map: Some(map::of(&facts, &gathered.positions)),
         clusters: cards.clusters(device, examples)?,
         overlap: cards.overlap(),
         outliers: cards.outliers(),
@@ -108,7 +146,7 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, console: &Console) -> R
         curves: history::curves(&about.record),
         provenance: history::provenance(&facts),
     };
-    data.unless_changed(Ok(content))
+    data.unless_changed(Ok((content, found)))
 }
 
 impl Facts<'_> {
@@ -124,15 +162,4 @@ impl Facts<'_> {
         }
         columns
     }
-
-    /// What the columns that go along say about a row; none if there are none.
-    fn name(&self, row: usize) -> Option<String> {
-        let kept = self.subject.table.kept.as_ref()?;
-        let cells = kept.columns.iter().map(|column| column[row].as_str()).filter(|cell| !cell.is_empty());
-        let name = cells.collect::<Vec<_>>().join(" · ");
-        (!name.is_empty()).then(|| name.chars().take(LONGEST_NAME).collect())
-    }
 }
-
-/// Characters of a row's name.
-const LONGEST_NAME: usize = 80;
