@@ -147,7 +147,9 @@ fn pictures_are_shown_as_pictures() {
     let walk = served.ask("walk", &json!({"from": 1, "to": 7, "steps": 7})).ok();
     assert!(walk["steps"].as_array().unwrap().iter().all(|step| is_picture(&step["picture"])));
     let profile = served.ask("compare", &json!({"a": {"clusters": [1]}, "b": {"clusters": [2, 3]}})).ok();
-    assert!(is_picture(&profile["means"][0]) && is_picture(&profile["examples"][1][0]["picture"]));
+    assert!(
+        is_picture(&profile["means"][0]) && is_picture(&profile["examples"][1]["examples"][0]["picture"])
+    );
     let near = served.ask("row", &json!({"row": 1796})).ok();
     assert!(is_picture(&near["nearest"]["examples"][0]["picture"]));
 }

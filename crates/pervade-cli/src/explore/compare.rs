@@ -1,8 +1,8 @@
 //! What distinguishes some rows from others.
 
 use pervade::compute::Device;
-use pervade::describe::{Distinction, compare_groups};
-use pervade_report::{distinctions_json, examples_json, picture_json};
+use pervade::describe::compare_groups;
+use pervade_report::{distinctions_json, picture_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::page::cards::{distinction, is_notable};
 
 /// Columns in an answer, and rows of each group.
 const COLUMNS: usize = 12;
-const PICTURES: usize = 16;
+const PICTURES: usize = 12;
 const ROWS: usize = 6;
 
 #[derive(Deserialize)]
@@ -42,7 +42,6 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
     let told: Vec<_> = found.columns.iter().filter(|column| is_notable(column)).map(distinction).collect();
     let examples = worker.examples();
     let means = found.mean_rows.iter().flatten().map(|row| examples.picture(row).as_ref().map(picture_json));
-    let columns = columns(&found.columns, worker);
     let counts = [&a, &b].map(|set| {
         let mut counts = vec![0; worker.model.n_clusters()];
         set.rows().for_each(|row| counts[worker.cluster(row)] += 1);
@@ -51,9 +50,8 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
     let shown = [&a, &b].map(|set| {
         let rows: Vec<usize> = set.rows().collect();
         let wanted = rows.len().min(if is_picture { PICTURES } else { ROWS });
-        let spaced = (0..wanted).map(|i| rows[i * rows.len() / wanted]);
-        let made: Vec<_> = spaced.map(|row| examples.of_row(row, &columns)).collect();
-        examples_json(&made, worker.model.n_clusters())
+        let spaced: Vec<usize> = (0..wanted).map(|i| rows[i * rows.len() / wanted]).collect();
+        worker.listed(&spaced)
     });
     Ok(json!({
         "sizes": found.sizes,
@@ -63,20 +61,4 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
         "means": means.collect::<Vec<_>>(),
         "examples": shown,
     }))
-}
-
-/// The columns of the examples: all of a narrow table, otherwise those that distinguish the groups.
-fn columns<D: Device>(told: &[Distinction], worker: &Worker<'_, D>) -> Vec<usize> {
-    const NARROW: usize = 8;
-    let d = worker.model.n_columns();
-    if d <= NARROW {
-        return (0..d).collect();
-    }
-    let mut columns: Vec<usize> = Vec::new();
-    for column in told {
-        if !columns.contains(&column.column) && columns.len() < NARROW {
-            columns.push(column.column);
-        }
-    }
-    columns
 }

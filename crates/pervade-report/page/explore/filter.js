@@ -37,6 +37,12 @@ class Filter {
     ].filter(Boolean);
   }
 
+  // Clusters have other names now; conditions that were added keep the words that they had.
+  rename() {
+    this.fields = this.listFields();
+    this.showInputs();
+  }
+
   // A list to choose from, or for very many columns a field that completes what is typed.
   makeChooser() {
     const id = newId("field");

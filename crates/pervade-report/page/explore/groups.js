@@ -95,7 +95,8 @@ function groupClusters(content, [a, b], names) {
 }
 
 // The answer to "compare". `names` are those of the groups; `withClusters` adds which clusters they are from.
-function groupNodes(content, answer, names, withClusters) {
+function groupNodes(explorer, answer, names, withClusters) {
+  const { content } = explorer;
   const { sizes, both, columns, means, examples } = answer;
   if (sizes.includes(0)) {
     const empty = names[sizes.indexOf(0)];
@@ -103,7 +104,8 @@ function groupNodes(content, answer, names, withClusters) {
   }
   const isTerm = (column) => column.distribution.kind === "term";
   const plain = columns.filter((column) => !isTerm(column));
-  const sizesText = names.map((name, i) => `${name}: ${rowsText(sizes[i])}`).join(" · ");
+  const capital = (name) => name.charAt(0).toUpperCase() + name.slice(1);
+  const sizesText = names.map((name, i) => `${capital(name)}: ${rowsText(sizes[i])}`).join(" · ");
   return [
     el("p", { class: "note" }, sizesText, both > 0 && ` · ${rowsText(both)} in both count for ${names[0]}`),
     means.length === 2 &&
@@ -124,14 +126,17 @@ function groupNodes(content, answer, names, withClusters) {
       ),
     columns.length > 0 && downloads(`${names[0]} against ${names[1]}`, { rows: groupCsv(columns, names) }),
     withClusters && groupClusters(content, answer.clusters, names),
-    examples.map((list, i) => someRows(`Some rows of ${names[i]}`, list)),
+    examples.map((list, i) => someRows(explorer, `Some rows of ${names[i]}`, list)),
   ];
 }
 
-function someRows(title, examples) {
-  const list = exampleList(title, examples, true);
-  if (list === null || examples.some((example) => example.picture !== null)) return list;
-  return el("details", {}, el("summary", {}, title), list);
+// Tables are folded; pictures take little room and are shown.
+function someRows(explorer, title, list) {
+  const rows = rowList(explorer, title, list);
+  if (rows === null) return null;
+  return list.examples.some((example) => example.picture !== null)
+    ? el("div", { class: "examples" }, el("p", { class: "caption" }, title), rows)
+    : el("details", {}, el("summary", {}, title), rows);
 }
 
 const option = (value, text) => el("option", { value }, text);
@@ -191,10 +196,10 @@ class Compare {
   }
 
   compare() {
-    const { server, content } = this.explorer;
+    const { explorer } = this;
     const question = { a: this.group("A"), b: this.group("B") };
     return showAnswer(this.answer, async () =>
-      groupNodes(content, await server.ask("compare", question), ["A", "B"], true),
+      groupNodes(explorer, await explorer.server.ask("compare", question), ["A", "B"], true),
     );
   }
 

@@ -34,10 +34,13 @@ class Explorer {
     this.applyNames();
     this.compare.fillChoices();
     this.walk.fillChoices();
+    this.names.fillChoices();
+    this.filters.rename();
     for (const section of sections(this.content, this.mapHolder)) {
       if (section.id !== "map") document.getElementById(section.id).replaceWith(sectionElement(section));
     }
     const { map } = this;
+    if (map === null) return;
     map.colorings[0].names = map.listColorings()[0].names;
     map.showLegend();
     map.redraw();
@@ -77,7 +80,14 @@ class Explorer {
   }
 
   async fillMap() {
-    const points = await loadPoints(this.content.map);
+    let points;
+    try {
+      points = await loadPoints(this.content.map);
+    } catch {
+      const problem = "This browser cannot unpack the map, without which rows cannot be selected.";
+      this.mapHolder.replaceChildren(el("p", {}, problem));
+      return;
+    }
     const map = new PointMap(this.content, points);
     const selection = new ExplorerSelection(map, this);
     const input = new MapInput(map, selection);
@@ -145,7 +155,7 @@ function explore() {
   );
   watch(elements);
   unfoldForPrint();
-  explorer.fillMap();
+  if (explorer.content.map) explorer.fillMap();
 }
 
 explore();

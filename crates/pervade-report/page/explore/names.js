@@ -21,21 +21,24 @@ class Names {
   }
 
   mergeChoice(cluster, into) {
-    const { state, content } = this.explorer;
-    // Clusters that others were merged into stay where they are.
-    const targets = livingClusters(this.explorer).filter((k) => k !== cluster);
-    const select = el(
-      "select",
-      {
-        "aria-label": `Merge cluster ${cluster} into`,
-        disabled: state.read_only !== null,
-        onchange: () => this.changed(),
-      },
-      option("", "–"),
-      targets.map((k) => option(`${k}`, clusterName(content, k))),
-    );
-    select.value = into === null ? "" : String(into);
+    const select = el("select", {
+      "aria-label": `Merge cluster ${cluster} into`,
+      disabled: this.explorer.state.read_only !== null,
+      onchange: () => this.changed(),
+    });
+    this.fillChoice(select, cluster, into === null ? "" : String(into));
     return select;
+  }
+
+  fillChoice(select, cluster, chosen) {
+    const { content } = this.explorer;
+    const targets = livingClusters(this.explorer).filter((k) => k !== cluster);
+    select.replaceChildren(option("", "–"), ...targets.map((k) => option(`${k}`, clusterName(content, k))));
+    select.value = chosen;
+  }
+
+  fillChoices() {
+    this.inputs.forEach(({ into }, cluster) => this.fillChoice(into, cluster, into.value));
   }
 
   changed() {

@@ -52,10 +52,10 @@ class ExplorerSelection extends Selection {
   }
 
   showProfile(rows) {
-    const { server, content } = this.explorer;
+    const { explorer } = this;
     showAnswer(this.profile, async () => {
-      const answer = await server.ask("compare", { a: { rows: hexOf(rows) }, b: "rest" });
-      return groupNodes(content, answer, ["the selection", "other rows"], false);
+      const answer = await explorer.server.ask("compare", { a: { rows: hexOf(rows) }, b: "rest" });
+      return groupNodes(explorer, answer, ["the selection", "the other rows"], false);
     });
   }
 }
