@@ -3,6 +3,7 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import path from "node:path";
 import * as checks from "./checks.mjs";
+import { explorer } from "./explorer.mjs";
 import { close, launch, open } from "./session.mjs";
 
 const [tools, ...given] = process.argv.slice(2);
@@ -82,7 +83,7 @@ mkdirSync(shots, { recursive: true });
 const { browser, axe } = await launch(tools);
 const samples = path.join(tools, "samples");
 const files =
-  given.length > 0
+  given.length > 0 || process.env.ONLY === "explorer"
     ? given
     : readdirSync(samples)
         .filter((name) => name.endsWith(".html"))
@@ -100,6 +101,7 @@ for (const file of files) {
   );
   await visit(browser, file, { viewport: { width: 800, height: 1100 } }, (session) => print(session, name));
 }
+if (given.length === 0) await explorer(browser, axe, tools, shots, step);
 await browser.close();
 console.log(failures > 0 ? `${failures} checks failed` : "all checks passed");
 process.exit(failures > 0 ? 1 : 0);

@@ -25,19 +25,23 @@ export async function launch(tools) {
 
 // Opens a file; `faults` fills with requests, errors and violations of the policy.
 export async function open(browser, file, options = {}) {
+  const url = pathToFileURL(file).href;
+  return openUrl(browser, url, (to) => to === url, { offline: true, ...options });
+}
+
+// Opens a page that may make the requests that `isAllowed`.
+export async function openUrl(browser, url, isAllowed, options = {}) {
   const context = await browser.newContext({
     viewport: { width: 1440, height: 1000 },
     acceptDownloads: true,
     ...options,
   });
   context.setDefaultTimeout(10000);
-  await context.setOffline(true);
   const page = await context.newPage();
-  const url = pathToFileURL(file).href;
   const faults = [];
   page.on("request", (request) => {
     const to = request.url();
-    if (to !== url && !to.startsWith("data:") && !to.startsWith("blob:")) faults.push(`request to ${to}`);
+    if (!isAllowed(to) && !to.startsWith("data:") && !to.startsWith("blob:")) faults.push(`request to ${to}`);
   });
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
@@ -54,10 +58,16 @@ export async function open(browser, file, options = {}) {
     );
   });
   await page.goto(url);
+  const hasMap = await isDrawn(page);
+  return { page, context, faults, hasMap };
+}
+
+// Waits until the page is complete; whether it has a map.
+export async function isDrawn(page) {
   await page.waitForFunction(() => document.querySelector("footer") !== null);
   const hasMap = (await page.locator("#map").count()) > 0;
   if (hasMap) await page.waitForFunction(() => performance.getEntriesByName("map-frame").length > 0);
-  return { page, context, faults, hasMap };
+  return hasMap;
 }
 
 export async function close({ page, context, faults }) {

@@ -19,7 +19,7 @@ INTS = ([("fit", flag) for flag in FIT_INTS] + [("generate", f) for f in ("--clu
         + [(c, "--threads") for c in ("assign", "embed", "reconstruct", "score", "evaluate", "inspect", "completions")]
         + [("reproduce", f) for f in ("--seeds", "--take", "--hidden", "--pretrain-epochs", "--epochs")]
         + [("demo", "--seed")])
-RARE_INTS = [("bench", f) for f in ("--batch", "--columns", "--restarts", "--components", "--threads")] + [("doctor", "--threads")]
+RARE_INTS = [("bench", f) for f in ("--batch", "--columns", "--restarts", "--components", "--threads")] + [("doctor", "--threads")] + [("explore", f) for f in ("--port", "--points", "--threads")]
 INT_VALUES = ["0", "-1", "1", "65536", "4294967295", "4294967296", "9223372036854775807", "18446744073709551615", "18446744073709551616", "",
               "1.5", "1e3", "+3", " 3", "3 ", "0x3", "three", "-0", "00003", "9" * 400, "1,1", "8,", ",8", "\u0663", "auto", "8,8,8,8,8,8,8,8"]
 # Large values of these are valid, and take long: the run is interrupted.
@@ -36,9 +36,9 @@ def words_of(case, command, flags):
         given["-k"] = given.pop("--clusters")
     defaults = {"--device": "cpu", "--threads": "1"}
     outputs, keeps, front = [], [], []
-    if command in ("assign", "embed", "reconstruct", "score", "evaluate", "inspect", "generate"):
+    if command in ("assign", "embed", "reconstruct", "score", "evaluate", "inspect", "generate", "explore"):
         front.append(case.put("m.pervade", lab.picture if command == "generate" and case.rng.random() < 0.3 else lab.named))
-    if command in ("fit", "compare", "assign", "embed", "reconstruct", "score", "evaluate"):
+    if command in ("fit", "compare", "assign", "embed", "reconstruct", "score", "evaluate", "explore"):
         front.append(case.put("t.csv", lab.files["t.csv"]))
     if command == "fit":
         defaults = dict(DEFAULTS["fit"], **{"-o": "out.pervade"})
@@ -60,6 +60,8 @@ def words_of(case, command, flags):
         defaults |= {"--batch": "4", "--columns": "4", "--seconds": "0.01"}
     elif command == "doctor":
         defaults["--seconds"] = "0.001"
+    elif command == "explore":
+        front.append("--no-open")
     elif command == "completions":
         front = [case.rng.choice(["bash", "zsh", "fish", "elvish", "powershell"])]
     elif command == "demo":
@@ -72,7 +74,7 @@ def words_of(case, command, flags):
 
 def interrupt(command, flags):
     """Signals for a run that may take long by design."""
-    long = any(flag in PATIENT for flag, _ in flags) or command in ("demo", "doctor", "bench")
+    long = any(flag in PATIENT for flag, _ in flags) or command in ("demo", "doctor", "bench", "explore")
     return [(0.7, signal.SIGINT)] if long else []
 
 
@@ -172,7 +174,7 @@ def combinations(case):
 
 
 ALL_COMMANDS = ["fit", "assign", "embed", "generate", "reconstruct", "score", "evaluate", "compare", "inspect", "demo", "reproduce", "bench",
-                "doctor", "completions"]
+                "doctor", "completions", "explore"]
 
 
 @family(3)

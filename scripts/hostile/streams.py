@@ -9,7 +9,7 @@ from .lab import CPU, NET, npy, npz
 def full_streams(case):
     """stdout or stderr is a full device or closed: no panic, and a full stdout is exit 2."""
     rng = case.rng
-    quick = [c for c in ALL_COMMANDS if c not in ("doctor", "bench", "demo")]
+    quick = [c for c in ALL_COMMANDS if c not in ("doctor", "bench", "demo", "explore")]
     command = [*quick, "--help", "--version", "help"][case.index % (len(quick) + 3)]
     if command in ("--help", "--version", "help"):
         words = rng.choice([[command], [rng.choice(ALL_COMMANDS), "--help"]])

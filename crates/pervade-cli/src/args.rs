@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use pervade::compute::{AnyDevice, KernelCache, Precision};
-use pervade::data::{ColumnSpec, ImageShape, LabelSource, ReadOptions, Table};
+use pervade::data::{ColumnSpec, ImageShape, LabelSource, OutputFormat, ReadOptions, Table};
 use pervade::files::KernelFolder;
+use pervade::model::Vade;
+use pervade::names::ClusterNames;
 use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
 use crate::commands::{
-    assign, bench, compare, completions, demo, describe, doctor, evaluate, fit, generate, impute, inspect,
-    map, report, reproduce, rows,
+    assign, bench, compare, completions, demo, describe, doctor, evaluate, explore, fit, generate, impute,
+    inspect, map, report, reproduce, rows,
 };
 use crate::console::Console;
-use crate::files::Files;
+use crate::files::{Files, Kind};
 use crate::settings;
 
 /// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
@@ -39,6 +41,7 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Fit(Box<fit::FitArgs>),
     Report(report::ReportArgs),
+    Explore(explore::ExploreArgs),
     Assign(assign::AssignArgs),
     Describe(describe::DescribeArgs),
     Map(map::MapArgs),
@@ -258,6 +261,32 @@ impl ModelAndData {
             .input("MODEL", &self.model)
             .input("DATA", &self.data)
             .maybe_input("--labels", self.read.label_file().as_deref())
+    }
+}
+
+/// Names of clusters.
+#[derive(Args)]
+pub(crate) struct NamesArg {
+    /// Names and merges of clusters, as `pervade explore` writes them
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) names: Option<PathBuf>,
+}
+
+impl NamesArg {
+    /// Returns an error if names were given for a file that cannot hold them.
+    pub(crate) fn check_format(&self, kind: Kind) -> Result<()> {
+        if self.names.is_some() && kind == Kind::Table(OutputFormat::Npy) {
+            return Err(Error::setting("out", "a .npy file", "which cannot hold the names of `--names`")
+                .with_hint("write a .csv or .parquet file"));
+        }
+        Ok(())
+    }
+
+    /// The model with merged clusters, and the names, if there are any.
+    pub(crate) fn apply(&self, model: Vade) -> Result<(Vade, Option<ClusterNames>)> {
+        let Some(path) = &self.names else { return Ok((model, None)) };
+        let names = ClusterNames::load(path, &model)?;
+        Ok((names.applied_to(&model)?, Some(names)))
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Html,
     /// One JSON object, or one per line.
     Json,
+    /// Names of clusters, which are read and written again.
+    Names,
     /// Text for people.
     Text,
 }
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Svg => "an SVG picture",
             Kind::Html => "an HTML page",
             Kind::Json => "JSON",
+            Kind::Names => "a file of cluster names",
             Kind::Text => "text",
         }
     }
@@ -73,7 +76,7 @@ impl Kind {
             Kind::Png => head.starts_with(b"\x89PNG"),
             Kind::Svg => holds(b"<svg"),
             Kind::Html => head.to_ascii_lowercase().trim_ascii_start().starts_with(b"<!doctype html"),
-            Kind::Json => head.trim_ascii_start().starts_with(b"{"),
+            Kind::Json | Kind::Names => head.trim_ascii_start().starts_with(b"{"),
             Kind::Table(_) | Kind::Text => !head.contains(&0),
         }
     }
@@ -230,7 +233,7 @@ impl Files {
                     .with_hint("choose another name, or overwrite the file with `--force`"));
             }
         }
-        if kind != Kind::Checkpoint {
+        if !matches!(kind, Kind::Checkpoint | Kind::Names) {
             console.say(&format!("note: {} exists and will be replaced", path.display()));
         }
         Ok(())

@@ -87,8 +87,13 @@ fn received(signal: i32) {
 }
 
 fn end(signal: i32) -> ! {
+    end_with(exit_code(signal))
+}
+
+/// Ends the process and leaves no unfinished file.
+pub(crate) fn end_with(status: u8) -> ! {
     pervade::files::remove_pending();
-    std::process::exit(i32::from(exit_code(signal)));
+    std::process::exit(i32::from(status));
 }
 
 /// The exit status that shells report for a process ended by the signal.

@@ -7,6 +7,7 @@ mod cache;
 mod column_names;
 mod commands;
 mod console;
+mod explore;
 mod feedback;
 mod files;
 mod interrupt;

@@ -124,7 +124,8 @@ pub(crate) fn report<D: Device>(
     let data = &*model.matched(data)?;
     let table = TableView { data, labels, kept };
     let (title, points) = (heading.title, heading.points);
-    report_page(&Subject { model, table, caller: Caller::Python, title, points }, device, feedback)
+    let caller = Caller::Python;
+    report_page(&Subject { model, table, caller, title, points, names: None }, device, feedback)
 }
 
 /// The position of each row in the plane.

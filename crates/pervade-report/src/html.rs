@@ -32,22 +32,54 @@ const SCRIPT: [&str; 14] = [
     include_str!("../page/cards.js"),
     include_str!("../page/number.js"),
     include_str!("../page/sections.js"),
-    include_str!("../page/main.js"),
+    include_str!("../page/layout.js"),
 ];
+
+const MAIN: &str = include_str!("../page/main.js");
 
 /// The report as one HTML file that needs nothing else. Any content gives a page: sections without data are left out,
 /// and so are values that do not fit together. The same content gives the same bytes.
 pub fn page(content: &Content) -> String {
+    let parts = Parts {
+        style: joined(&STYLE),
+        script: joined(&SCRIPT) + &joined(&[MAIN]),
+        requests: "",
+        kind: "report",
+        without_script: "This report is drawn by a script inside the file; please allow it. It makes no request.",
+        block: "",
+    };
+    document(content, &parts)
+}
+
+/// What differs between a report and the page of an explorer.
+pub(crate) struct Parts<'a> {
+    pub(crate) style: String,
+    pub(crate) script: String,
+    /// The part of the security policy that allows requests.
+    pub(crate) requests: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) without_script: &'a str,
+    /// One more block of data.
+    pub(crate) block: &'a str,
+}
+
+/// The report's style and script, without the part that puts the page together.
+pub(crate) fn shared() -> (String, String) {
+    (joined(&STYLE), joined(&SCRIPT))
+}
+
+pub(crate) fn document(content: &Content, parts: &Parts<'_>) -> String {
     let map = content.map.as_ref().and_then(pack);
     let view = View::new(content, map.as_ref());
     let data = block_text(&serde_json::to_string(&view).unwrap_or_else(|_| "{}".to_string()));
     let (map_block, names_block) = map.as_ref().map_or(("", ""), |map| (&map.block, &map.names));
-    let style = joined(&STYLE);
-    let script = format!("(() => {{\n\"use strict\";\n{}}})();\n", joined(&SCRIPT));
+    let style = &parts.style;
+    let script = format!("(() => {{\n\"use strict\";\n{}}})();\n", parts.script);
     let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:;{} base-uri 'none'; form-action 'none'",
         hash_source(&script),
-        hash_source(&style)
+        hash_source(style),
+        parts.requests,
     );
     let title = if content.title.is_empty() { "Clusters".into() } else { html_text(&content.title) };
     format!(
@@ -60,24 +92,27 @@ pub fn page(content: &Content) -> String {
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="pervade {version}">
 <link rel="icon" href="data:,">
-<title>{title} · pervade report</title>
+<title>{title} · pervade {kind}</title>
 <style>{style}</style>
 </head>
 <body>
-<noscript>This report is drawn by a script inside the file; please allow it. It makes no request.</noscript>
+<noscript>{without_script}</noscript>
 <script type="application/json" id="content">{data}</script>
 <script type="text/plain" id="map-block">{map_block}</script>
 <script type="text/plain" id="names-block">{names_block}</script>
-<script>{script}</script>
+{block}<script>{script}</script>
 </body>
 </html>
 "#,
         version = env!("CARGO_PKG_VERSION"),
+        kind = parts.kind,
+        without_script = parts.without_script,
+        block = parts.block,
     )
 }
 
 /// A browser hashes what it parsed, in which each line ends with one character, whatever the checkout made of it.
-fn joined(files: &[&str]) -> String {
+pub(crate) fn joined(files: &[&str]) -> String {
     files.concat().replace("\r\n", "\n")
 }
 
@@ -86,7 +121,7 @@ fn hash_source(text: &str) -> String {
 }
 
 /// JSON that cannot end the block it stands in. These characters occur only in strings, where JSON can escape them.
-fn block_text(json: &str) -> String {
+pub(crate) fn block_text(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

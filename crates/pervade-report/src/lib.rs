@@ -9,6 +9,7 @@
 
 mod content;
 mod encode;
+mod explorer;
 mod html;
 mod nullable;
 mod packed_map;
@@ -16,4 +17,5 @@ mod sha256;
 mod view;
 
 pub use content::*;
+pub use explorer::{ExplorerPage, distinctions_json, examples_json, picture_json};
 pub use html::page;

@@ -47,7 +47,7 @@ struct ClusterView<'a> {
 }
 
 #[derive(Serialize)]
-struct DistinctionView<'a> {
+pub(crate) struct DistinctionView<'a> {
     column: &'a str,
     difference: f64,
     auc: f64,
@@ -73,7 +73,7 @@ struct Shares<'a> {
 }
 
 #[derive(Serialize)]
-struct ExampleView<'a> {
+pub(crate) struct ExampleView<'a> {
     row: Option<usize>,
     name: Option<&'a str>,
     confidence: Option<f64>,
@@ -166,7 +166,7 @@ fn cluster_view(cluster: &Cluster, k: usize) -> ClusterView<'_> {
     }
 }
 
-fn distinction_view(column: &Distinction) -> DistinctionView<'_> {
+pub(crate) fn distinction_view(column: &Distinction) -> DistinctionView<'_> {
     DistinctionView {
         column: &column.column,
         difference: column.difference,
@@ -201,7 +201,7 @@ impl<'a> Shares<'a> {
     }
 }
 
-fn example_views(examples: &[Example], k: usize) -> Vec<ExampleView<'_>> {
+pub(crate) fn example_views(examples: &[Example], k: usize) -> Vec<ExampleView<'_>> {
     examples.iter().map(|example| example_view(example, k)).collect()
 }
 

@@ -362,3 +362,29 @@ fn content_survives_a_file() {
     assert_eq!(serde_json::to_string(&read).unwrap(), json);
     assert_eq!(page(&read).len(), page(&content).len());
 }
+
+#[test]
+fn the_page_of_an_explorer_is_the_report_with_more_scripts() {
+    let hostile = "</script><script>alert(1)</script>\u{2028}";
+    let content =
+        Content { title: "t\0<b>".into(), n_rows: 3, map: Some(spiral(3, 2)), ..Content::default() };
+    let state = serde_json::json!({"names": [hostile]});
+    let (report, explorer) = (page(&content), ExplorerPage::new(&content));
+    let html = explorer.html(&state);
+    assert_eq!(data(&html), data(&report));
+    let read: Value = serde_json::from_str(block(&html, "application/json", "explorer")).unwrap();
+    assert_eq!(read, state);
+    assert!(!html.contains("alert(1)</script>") && !html.contains('\0'));
+    let policy = between(&html, "Content-Security-Policy\" content=\"", "\"");
+    assert!(
+        policy.contains("; connect-src 'self';") && policy.starts_with("default-src 'none';"),
+        "{policy}"
+    );
+    assert!(
+        !report.contains("connect-src")
+            && !report.contains("id=\"explorer\"")
+            && !report.contains("X-Pervade-Token")
+    );
+    let other = explorer.html(&serde_json::json!({}));
+    assert_eq!(html.len() - block(&html, "application/json", "explorer").len(), other.len() - 2);
+}

@@ -41,7 +41,7 @@
 //! `images`, `text` (CSV and TSV) and `matlab` are all on by default. Without a reader, such files give an error.
 //!
 //! # Modules
-//! [`data`] reads tables with labels and writes results, [`metrics`] scores clusters, [`describe`] says what is in them, [`config`] has every setting,
+//! [`data`] reads tables with labels and writes results, [`metrics`] scores clusters, [`describe`] says what is in them, [`names`] has the names that people give them, [`config`] has every setting,
 //! [`train`] the events and checkpoints of a fit, [`record`] its history, [`mixture`] and [`graph`] the mixture and the
 //! neighbour graph on their own. [`internals`] has the building blocks for other methods.
 
@@ -63,6 +63,7 @@ pub mod memory;
 pub mod metrics;
 pub mod mixture;
 pub mod model;
+pub mod names;
 #[doc(hidden)]
 pub mod nn;
 mod plain;

@@ -101,6 +101,7 @@ fn subject<'a>(fit: &'a Fit, table: &'a Table) -> Subject<'a> {
         caller: Caller::Command { model: "digits.pervade".to_string(), data: "your-digits.csv".to_string() },
         title: "1,797 handwritten digits".to_string(),
         points: MAX_POINTS,
+        names: None,
     }
 }
 
@@ -155,7 +156,8 @@ fn draw_latents<D: Device>(
 ) -> Result<()> {
     let latents = fit.model.embed(device, data)?;
     let points = lay_out(&latents, fit.model.n_latents(), &fit.clusters, console)?;
-    super::map::draw("Handwritten digits by cluster", &points, &fit.clusters, fit.model.n_clusters(), path)
+    let names = (0..fit.model.n_clusters()).map(|cluster| cluster.to_string()).collect();
+    super::map::draw("Handwritten digits by cluster", &points, &fit.clusters, names, path)
 }
 
 /// An explanation for first-time users.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use pervade::data::{Kept, OutputFormat, OutputTable, Table};
 use pervade::describe::{ClusterDescription, DescribeOptions, Description, ExampleRow, describe};
+use pervade::names::{ClusterNames, NamedCluster};
 use pervade::{Error, Result, on_device};
+use serde::Serialize;
 
-use crate::args::{Common, ModelAndData};
+use crate::args::{Common, ModelAndData, NamesArg};
 use crate::console::Console;
 use crate::files::Kind;
 use crate::{Outcome, words};
@@ -26,6 +28,8 @@ pub(crate) struct DescribeArgs {
     /// A .csv or .parquet file with one line per cluster and column [default: text on stdout]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    names: NamesArg,
 }
 
 /// Runs it.
@@ -39,29 +43,40 @@ pub(crate) fn run(args: &DescribeArgs, common: &Common, console: &Console) -> Re
             "must end in .csv or .parquet: names are no numbers",
         ));
     }
-    let files = args.both.files(common).maybe_output("--out", out, Kind::Table(format));
-    let _claim = files.claim(console)?;
-    let (device, model, table) = super::open(&args.both, common, console)?;
+    let files = args.both.files(common).maybe_input("--names", args.names.names.as_deref());
+    let _claim = files.maybe_output("--out", out, Kind::Table(format)).claim(console)?;
+    let (device, model, table, names) = super::open_named(&args.both, &args.names, common, console)?;
     let default = if console.json || out.is_some() { 20 } else { 5 };
     let options = DescribeOptions::default().with(|o| o.columns = args.columns.unwrap_or(default));
     let found = on_device!(&device, device => describe(&model, device, &table.data, &options)?);
     if let Some(out) = out {
-        let kept = lines(&found);
+        let kept = lines(&found, names.as_ref());
         OutputTable { kept: Some(&kept), ..OutputTable::default() }.write(out)?;
         console.say(&format!("wrote {}", out.display()));
     }
-    let text = if out.is_some() { String::new() } else { text(&found, &table) };
-    console.result(&found, &text)?;
+    let text = if out.is_some() { String::new() } else { text(&found, &table, names.as_ref()) };
+    console.result(&Named { found: &found, names: names.as_ref().map(ClusterNames::clusters) }, &text)?;
     Ok(Outcome::Done)
 }
 
+/// The description with the names of the clusters.
+#[derive(Serialize)]
+struct Named<'a> {
+    #[serde(flatten)]
+    found: &'a Description,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<&'a [NamedCluster]>,
+}
+
 /// One line per cluster and column.
-fn lines(found: &Description) -> Kept {
-    let names = ["cluster", "column", "difference", "auc", "inside", "outside"].map(String::from).to_vec();
+fn lines(found: &Description, named: Option<&ClusterNames>) -> Kept {
+    let mut names =
+        ["cluster", "column", "difference", "auc", "inside", "outside"].map(String::from).to_vec();
+    names.extend(named.map(|_| "name".to_string()));
     let mut columns = vec![Vec::new(); names.len()];
     for cluster in &found.clusters {
         for column in &cluster.columns {
-            let cells = [
+            let mut cells = vec![
                 cluster.cluster.to_string(),
                 column.name.clone(),
                 column.difference.to_string(),
@@ -69,6 +84,7 @@ fn lines(found: &Description) -> Kept {
                 column.inside.clone(),
                 column.outside.clone(),
             ];
+            cells.extend(named.map(|named| named.name(cluster.cluster).unwrap_or_default().to_string()));
             columns.iter_mut().zip(cells).for_each(|(column, cell)| column.push(cell));
         }
     }
@@ -76,10 +92,10 @@ fn lines(found: &Description) -> Kept {
 }
 
 /// One paragraph per cluster, then the rows that belong nowhere.
-fn text(found: &Description, table: &Table) -> String {
+fn text(found: &Description, table: &Table, names: Option<&ClusterNames>) -> String {
     let mut text = String::new();
     for cluster in &found.clusters {
-        text.push_str(&paragraph(cluster, table));
+        text.push_str(&paragraph(cluster, table, names));
     }
     let (doubtful, n) = (words::percent(found.doubtful_share), words::counted(found.n_rows, "row"));
     text.push_str(&format!("Doubtful rows (no cluster above 90 %): {doubtful} of {n}.\n"));
@@ -93,13 +109,19 @@ fn text(found: &Description, table: &Table) -> String {
     text
 }
 
-fn paragraph(cluster: &ClusterDescription, table: &Table) -> String {
+fn paragraph(cluster: &ClusterDescription, table: &Table, names: Option<&ClusterNames>) -> String {
     let rows = words::counted(cluster.n_rows, "row");
+    let entry = names.map(|names| &names.clusters()[cluster.cluster]);
+    if let Some(into) = entry.and_then(|entry| entry.merged_into) {
+        return format!("Cluster {}: merged into cluster {into}.\n\n", cluster.cluster);
+    }
+    let called =
+        entry.and_then(|entry| entry.name.as_ref()).map_or(String::new(), |name| format!(" ({name})"));
     if cluster.n_rows == 0 {
-        return format!("Cluster {}: {rows}.\n\n", cluster.cluster);
+        return format!("Cluster {}{called}: {rows}.\n\n", cluster.cluster);
     }
     let mut text = format!(
-        "Cluster {}: {rows} ({}), mean confidence {}.\n",
+        "Cluster {}{called}: {rows} ({}), mean confidence {}.\n",
         cluster.cluster,
         words::percent(cluster.share),
         words::percent(cluster.mean_confidence)

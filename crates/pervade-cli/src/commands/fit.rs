@@ -225,6 +225,7 @@ impl FitArgs {
             },
             title: outputs::name_of(&self.data),
             points: MAX_POINTS,
+            names: None,
         };
         on_device!(device, device => page::write(&subject, device, path, console)?);
         Ok(())

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod explore;
 pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod impute;
@@ -25,9 +26,10 @@ use pervade::Result;
 use pervade::compute::AnyDevice;
 use pervade::data::{ReadOptions, Table};
 use pervade::model::{Matched, Vade};
+use pervade::names::ClusterNames;
 
 use crate::Outcome;
-use crate::args::{Cli, Command, Common, ModelAndData};
+use crate::args::{Cli, Command, Common, ModelAndData, NamesArg};
 use crate::console::Console;
 
 /// Runs the command that was typed.
@@ -40,6 +42,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Describe(typed) => describe::run(typed, common, console),
         Command::Map(typed) => map::run(typed, common, console),
         Command::Report(typed) => report::run(typed, common, console),
+        Command::Explore(typed) => explore::run(typed, common, console),
         Command::Embed(typed) => rows::embed(typed, common, console),
         Command::Generate(typed) => generate::run(typed, common, console),
         Command::Impute(typed) => impute::run(typed, common, console),
@@ -70,6 +73,24 @@ fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyD
     let model = load(&both.model, console)?;
     let table = read_rows(both, &model, false, console)?;
     Ok((device, model, table))
+}
+
+/// [`open`] with the names of clusters; clusters that were merged are merged in the model.
+fn open_named(
+    both: &ModelAndData,
+    names: &NamesArg,
+    common: &Common,
+    console: &Console,
+) -> Result<(AnyDevice, Vade, Table, Option<ClusterNames>)> {
+    let device = common.open_device(console)?;
+    let (model, names) = names.apply(load(&both.model, console)?)?;
+    let table = read_rows(both, &model, false, console)?;
+    Ok((device, model, table, names))
+}
+
+/// The name of each cluster, empty if it has none.
+fn cluster_names(names: &ClusterNames) -> Vec<String> {
+    names.clusters().iter().map(|entry| entry.name.clone().unwrap_or_default()).collect()
 }
 
 /// Reads rows for a model; with `original`, every cell is also kept as it is written.

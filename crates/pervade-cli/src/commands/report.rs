@@ -6,7 +6,7 @@ use clap::Args;
 use pervade::{Result, on_device};
 use serde_json::json;
 
-use crate::args::{Common, ModelAndData};
+use crate::args::{Common, ModelAndData, NamesArg};
 use crate::console::Console;
 use crate::files::Kind;
 use crate::page::{self, Caller, MAX_POINTS, Subject};
@@ -28,6 +28,8 @@ pub(crate) struct ReportArgs {
     /// Rows on the map, at most; of more rows a sample is shown
     #[arg(long, value_name = "N", default_value_t = MAX_POINTS)]
     points: usize,
+    #[command(flatten)]
+    names: NamesArg,
 }
 
 /// Runs it.
@@ -35,8 +37,13 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
     let model_name = outputs::name_of(&args.both.model);
     let stem = model_name.strip_suffix(".pervade").unwrap_or(&model_name);
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{stem}.report.html")));
-    let _claim = args.both.files(common).output("--out", &out, Kind::Html).claim(console)?;
-    let (device, model, table) = super::open(&args.both, common, console)?;
+    let _claim = args
+        .both
+        .files(common)
+        .maybe_input("--names", args.names.names.as_deref())
+        .output("--out", &out, Kind::Html)
+        .claim(console)?;
+    let (device, model, table, names) = super::open_named(&args.both, &args.names, common, console)?;
     if let Some(forecast) = page::forecast(&model, &table, args.points, common.threads()?) {
         console.say(&forecast);
     }
@@ -49,6 +56,7 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
         },
         title: outputs::name_of(&args.both.data),
         points: args.points,
+        names: names.as_ref(),
     };
     let bytes = on_device!(&device, device => page::write(&subject, device, &out, console)?);
     let object = json!({

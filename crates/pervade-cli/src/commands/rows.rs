@@ -57,8 +57,12 @@ pub(super) struct OutArgs {
 impl OutArgs {
     /// Checks all files of the command before it starts.
     pub(super) fn claim(&self, both: &ModelAndData, common: &Common, console: &Console) -> Result<Claim> {
-        let kind = self.out.as_deref().map_or(Ok(Kind::Table(OutputFormat::Csv)), Kind::table)?;
-        both.files(common).maybe_output("--out", self.out.as_deref(), kind).claim(console)
+        both.files(common).maybe_output("--out", self.out.as_deref(), self.kind()?).claim(console)
+    }
+
+    /// The kind of the file that is written.
+    pub(super) fn kind(&self) -> Result<Kind> {
+        self.out.as_deref().map_or(Ok(Kind::Table(OutputFormat::Csv)), Kind::table)
     }
 }
 

@@ -2,46 +2,36 @@
 
 use pervade::Result;
 use pervade::compute::Device;
-use pervade::data::{ImageShape, Values};
 use pervade::describe::{self, ClusterDescription, ExampleRow};
 use pervade::model::Cells;
-use pervade_report::{Between, Cluster, Distinction, Distribution, Example, Outlier, Overlap, Picture};
+use pervade_report::{Between, Cluster, Distinction, Distribution, Example, Outlier, Overlap};
 
 use super::Facts;
-use crate::picture::Tone;
 
 /// Cells of an example.
 const CELLS: usize = 8;
-/// Larger pictures are reduced to about this many pixels per side.
-const PICTURE_SIDE: usize = 48;
 /// Pairs of clusters with examples.
 const PAIRS: usize = 60;
 
-/// Makes examples of rows.
+/// Makes cards of clusters.
 pub(super) struct Cards<'a> {
-    facts: &'a Facts<'a>,
-    pictures: Option<(ImageShape, Tone)>,
+    pub(super) facts: &'a Facts<'a>,
 }
 
-impl<'a> Cards<'a> {
-    pub(super) fn new(facts: &'a Facts<'a>) -> Self {
-        let (model, data) = (facts.subject.model, facts.subject.table.data);
-        let pictures = model.image().map(|shape| {
-            let (low, high) = data.range();
-            (shape, Tone::of_model(model.metadata(), [low as f32, high as f32].into_iter()))
-        });
-        Self { facts, pictures }
-    }
-
+impl Cards<'_> {
     pub(super) fn clusters<D: Device>(&self, device: &D, n_generated: usize) -> Result<Vec<Cluster>> {
         let d = self.facts.subject.model.n_columns();
         let of_cluster = |cluster: &ClusterDescription| {
-            let columns = self.columns(&[cluster]);
-            let model = self.facts.subject.model;
-            let made = model.generate(device, Some(cluster.cluster), n_generated, 0, Cells::Auto)?;
+            let columns = shown_columns(self.facts.subject.model.n_columns(), &[cluster]);
+            let (model, examples) = (self.facts.subject.model, self.facts.examples);
+            let n_generated = if model.has_components(cluster.cluster) { n_generated } else { 0 };
+            let made = match n_generated {
+                0 => Vec::new(),
+                n => model.generate(device, Some(cluster.cluster), n, 0, Cells::Auto)?.rows,
+            };
             let example = |row: &ExampleRow| self.example(row, &columns);
             Ok(Cluster {
-                name: None,
+                name: self.facts.subject.name(cluster.cluster),
                 label: self.label(cluster.cluster),
                 n_rows: cluster.n_rows,
                 confidence: cluster.confidence,
@@ -49,8 +39,8 @@ impl<'a> Cards<'a> {
                 columns: shown(&cluster.columns),
                 typical: cluster.typical.iter().map(|row| Example { second: None, ..example(row) }).collect(),
                 doubtful: cluster.doubtful.iter().map(example).collect(),
-                generated: made.rows.chunks_exact(d).map(|row| self.generated(row, &columns)).collect(),
-                mean_picture: cluster.mean_row.as_deref().and_then(|row| self.picture(row)),
+                generated: made.chunks_exact(d).map(|row| examples.generated(row, &columns)).collect(),
+                mean_picture: cluster.mean_row.as_deref().and_then(|row| examples.picture(row)),
             })
         };
         self.facts.found.clusters.iter().map(of_cluster).collect()
@@ -70,7 +60,10 @@ impl<'a> Cards<'a> {
     pub(super) fn overlap(&self) -> Overlap {
         let found = self.facts.found;
         let between = found.between.iter().take(PAIRS).map(|pair| {
-            let columns = self.columns(&pair.clusters.map(|k| &found.clusters[k]));
+            let columns = shown_columns(
+                self.facts.subject.model.n_columns(),
+                &pair.clusters.map(|k| &found.clusters[k]),
+            );
             let examples = pair.examples.iter().map(|row| self.example(row, &columns));
             Between { clusters: pair.clusters, n_rows: pair.n_rows, examples: examples.collect() }
         });
@@ -78,7 +71,10 @@ impl<'a> Cards<'a> {
     }
 
     pub(super) fn outliers(&self) -> Vec<Outlier> {
-        let columns = self.columns(&self.facts.found.clusters.iter().collect::<Vec<_>>());
+        let columns = shown_columns(
+            self.facts.subject.model.n_columns(),
+            &self.facts.found.clusters.iter().collect::<Vec<_>>(),
+        );
         let outliers = self.facts.found.outliers.iter().map(|outlier| Outlier {
             example: Example { second: None, ..self.example(&outlier.example, &columns) },
             cluster: outlier.cluster,
@@ -92,76 +88,30 @@ impl<'a> Cards<'a> {
         outliers.collect()
     }
 
-    /// The columns that examples show: all of a narrow table, otherwise those that tell these clusters from the others.
-    fn columns(&self, clusters: &[&ClusterDescription]) -> Vec<usize> {
-        let d = self.facts.subject.model.n_columns();
-        if d <= CELLS {
-            return (0..d).collect();
-        }
-        let mut columns: Vec<usize> = Vec::new();
-        for rank in 0..super::COLUMNS {
-            for column in clusters.iter().filter_map(|cluster| cluster.columns.get(rank)) {
-                if !columns.contains(&column.column) && columns.len() < CELLS {
-                    columns.push(column.column);
-                }
-            }
-        }
-        columns
-    }
-
     fn example(&self, example: &ExampleRow, columns: &[usize]) -> Example {
-        let (data, texts) = (self.facts.subject.table.data, self.facts.texts);
-        let is_sparse = matches!(data.values(), Values::Csr(_));
-        let cell = |&j: &usize| {
-            let x = data.cell(example.row, j);
-            (!is_sparse || x != 0.0).then(|| (texts.name(j).to_string(), texts.text(j, x)))
-        };
-        let picture = self.pictures.and_then(|_| {
-            let mut row = vec![0.0; data.n_columns()];
-            data.row_into(example.row, &mut row);
-            self.picture(&row)
-        });
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().filter_map(cell).collect() };
         Example {
-            row: Some(example.row),
-            name: self.facts.name(example.row),
             confidence: Some(f64::from(example.confidence)),
             second: example.second.map(|(cluster, p)| (cluster, f64::from(p))),
-            cells,
-            picture,
+            ..self.facts.examples.of_row(example.row, columns)
         }
     }
+}
 
-    fn generated(&self, row: &[f32], columns: &[usize]) -> Example {
-        let texts = self.facts.texts;
-        let cell = |&j: &usize| (texts.name(j).to_string(), texts.rounded(j, f64::from(row[j])));
-        let picture = self.picture(row);
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().map(cell).collect() };
-        Example { cells, picture, ..Example::default() }
+/// The columns that examples of some clusters show: all of a narrow table, otherwise those that tell these clusters from
+/// the others.
+pub(crate) fn shown_columns(d: usize, clusters: &[&ClusterDescription]) -> Vec<usize> {
+    if d <= CELLS {
+        return (0..d).collect();
     }
-
-    /// A row as a picture, reduced by a whole factor if it is large; none if rows are no pictures.
-    fn picture(&self, row: &[f32]) -> Option<Picture> {
-        let (ImageShape { height, width, channels }, tone) = self.pictures?;
-        let factor = height.max(width).div_ceil(PICTURE_SIDE).max(1);
-        let (small_height, small_width) = (height.div_ceil(factor), width.div_ceil(factor));
-        let mut pixels = Vec::with_capacity(small_height * small_width * channels);
-        for i in 0..small_height {
-            for j in 0..small_width {
-                for channel in 0..channels {
-                    let (mut sum, mut n) = (0.0, 0.0);
-                    for y in i * factor..((i + 1) * factor).min(height) {
-                        for x in j * factor..((j + 1) * factor).min(width) {
-                            sum += row[(y * width + x) * channels + channel];
-                            n += 1.0;
-                        }
-                    }
-                    pixels.push(tone.of(sum / n));
-                }
+    let mut columns: Vec<usize> = Vec::new();
+    for rank in 0..super::COLUMNS {
+        for column in clusters.iter().filter_map(|cluster| cluster.columns.get(rank)) {
+            if !columns.contains(&column.column) && columns.len() < CELLS {
+                columns.push(column.column);
             }
         }
-        Some(Picture { width: small_width, height: small_height, channels, pixels })
     }
+    columns
 }
 
 /// The columns that differ, each once: of several levels the most telling one, whose chart shows the others, too.
@@ -172,11 +122,11 @@ fn shown(columns: &[describe::Distinction]) -> Vec<Distinction> {
 }
 
 /// Narrow tables have room for all columns, also those that hardly differ.
-fn is_notable(column: &describe::Distinction) -> bool {
+pub(crate) fn is_notable(column: &describe::Distinction) -> bool {
     (column.auc - 0.5).abs() >= 0.02 || column.difference.abs() >= 0.1
 }
 
-fn distinction(column: &describe::Distinction) -> Distinction {
+pub(crate) fn distinction(column: &describe::Distinction) -> Distinction {
     Distinction {
         column: column.name.clone(),
         difference: column.difference,

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use pervade::Result;
-use pervade::compute::Device;
 use pervade_report::{Map, MapColumn};
 
-use super::Facts;
+use super::{Caller, Facts};
 use crate::feedback::Feedback;
 use crate::layout::lay_out;
 use crate::words;
@@ -16,34 +15,58 @@ pub(super) const COLOURS: usize = 12;
 /// A column that goes along has colours if it has at most so many different cells.
 const MOST_NAMES: usize = 20;
 
-/// Of more rows than wanted, every so many-th is shown.
-pub(super) fn of<D: Device>(facts: &Facts<'_>, device: &D, feedback: &dyn Feedback) -> Result<Map> {
-    let subject = facts.subject;
-    let (model, data) = (subject.model, subject.table.data);
-    let (n, j) = (data.n_rows(), model.n_latents());
-    let latents = model.embed(device, data)?;
-    let shown = n.min(subject.points);
-    let rows: Vec<usize> = (0..shown).map(|i| (i as u128 * n as u128 / shown as u128) as usize).collect();
-    if shown < n {
-        let (shown, n) = (words::count(shown), words::count(n));
-        let points = subject.caller.option("points");
-        feedback.note(&format!("the map shows a sample of {shown} of the {n} rows ({points})"));
+/// The rows on the map, and where they are.
+pub(crate) struct Positions {
+    /// Increasing.
+    pub(crate) rows: Vec<usize>,
+    points: Vec<[f32; 2]>,
+}
+
+impl Positions {
+    /// Of more rows than wanted, every so many-th is shown. Rows of one cluster start together.
+    pub(super) fn new(
+        latents: &[f32],
+        n_latents: usize,
+        clusters: &[u32],
+        most: usize,
+        feedback: &dyn Feedback,
+        caller: &Caller,
+    ) -> Result<Self> {
+        let (n, j) = (clusters.len(), n_latents);
+        let shown = n.min(most);
+        let rows: Vec<usize> = (0..shown).map(|i| (i as u128 * n as u128 / shown as u128) as usize).collect();
+        if shown < n {
+            let (shown, n) = (words::count(shown), words::count(n));
+            let points = caller.option("points");
+            feedback.note(&format!("the map shows a sample of {shown} of the {n} rows ({points})"));
+        }
+        let chosen: Vec<f32> =
+            rows.iter().flat_map(|&row| &latents[row * j..(row + 1) * j]).copied().collect();
+        let clusters: Vec<u32> = rows.iter().map(|&row| clusters[row]).collect();
+        let points = lay_out(&chosen, j, &clusters, feedback)?;
+        Ok(Self { rows, points })
     }
-    let chosen: Vec<f32> = rows.iter().flat_map(|&row| &latents[row * j..(row + 1) * j]).copied().collect();
+}
+
+pub(super) fn of(facts: &Facts<'_>, Positions { rows, points }: &Positions) -> Map {
+    let table = &facts.subject.table;
     let clusters: Vec<u32> = rows.iter().map(|&row| facts.results.assignments.clusters[row]).collect();
-    let names = subject
-        .table
-        .kept
-        .map(|_| rows.iter().map(|&row| facts.name(row).unwrap_or_default()).collect::<Vec<String>>());
-    Ok(Map {
-        points: lay_out(&chosen, j, &clusters, feedback)?,
+    let names = table.kept.map(|_| {
+        rows.iter().map(|&row| facts.examples.name(row).unwrap_or_default()).collect::<Vec<String>>()
+    });
+    Map {
+        points: points.clone(),
         confidence: rows.iter().map(|&row| facts.results.confidence(row)).collect(),
         scores: rows.iter().map(|&row| facts.results.scores[row] as f32).collect(),
-        columns: columns(facts, &rows),
+        columns: columns(facts, rows),
         names: names.unwrap_or_default(),
-        rows: if shown < n { rows.iter().map(|&row| row as u32).collect() } else { Vec::new() },
+        rows: if rows.len() < table.data.n_rows() {
+            rows.iter().map(|&row| row as u32).collect()
+        } else {
+            Vec::new()
+        },
         clusters,
-    })
+    }
 }
 
 /// Labels, columns that go along if they repeat, and the most telling columns. Single pixels say too little.

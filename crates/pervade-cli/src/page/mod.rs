@@ -1,7 +1,8 @@
 //! The content of a report, gathered from a model and its rows.
 
 mod caller;
-mod cards;
+pub(crate) mod cards;
+mod examples;
 mod forecast;
 mod history;
 mod map;
@@ -14,6 +15,7 @@ use pervade::compute::Device;
 use pervade::data::{Dataset, Kept, Labels, Table};
 use pervade::describe::{ColumnTexts, DescribeOptions, Description, RowResults, describe_rows};
 use pervade::model::Vade;
+use pervade::names::ClusterNames;
 use pervade::{Error, Result};
 use pervade_report::Content;
 
@@ -23,7 +25,9 @@ use crate::layout::interrupted;
 use crate::{outputs, words};
 pub use caller::Caller;
 use cards::Cards;
+pub(crate) use examples::Examples;
 pub(crate) use forecast::forecast;
+use map::Positions;
 
 /// Rows on the map.
 pub const MAX_POINTS: usize = 100_000;
@@ -54,9 +58,20 @@ pub struct Subject<'a> {
     pub title: String,
     /// Rows on the map, at most.
     pub points: usize,
+    /// Names and merges, which `model` has already.
+    pub names: Option<&'a ClusterNames>,
+}
+
+impl Subject<'_> {
+    /// The name of a cluster, or what became of it.
+    fn name(&self, cluster: usize) -> Option<String> {
+        let entry = self.names?.clusters().get(cluster)?;
+        entry.merged_into.map(|into| format!("merged into {into}")).or_else(|| entry.name.clone())
+    }
 }
 
 /// A table whose values may be borrowed.
+#[derive(Clone, Copy)]
 pub struct TableView<'a> {
     /// The rows.
     pub data: &'a Dataset<'a>,
@@ -72,12 +87,36 @@ impl<'a> From<&'a Table> for TableView<'a> {
     }
 }
 
+/// What takes longest to find out about the rows; merging clusters changes only the assignments.
+pub(crate) struct Gathered {
+    pub(crate) results: RowResults,
+    /// Latent means. `[N, J]`
+    pub(crate) latents: Vec<f32>,
+    pub(crate) positions: Positions,
+}
+
+impl Gathered {
+    pub(crate) fn new<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback) -> Result<Self> {
+        let (model, data) = (subject.model, subject.table.data);
+        if subject.points == 0 {
+            return Err(Error::setting("points", 0, "must be at least 1"));
+        }
+        let results = row_results(model, device, data, feedback)?;
+        let latents = model.embed(device, data)?;
+        let clusters = &results.assignments.clusters;
+        let positions =
+            Positions::new(&latents, model.n_latents(), clusters, subject.points, feedback, &subject.caller)?;
+        Ok(Self { results, latents, positions })
+    }
+}
+
 /// Everything that is known about the rows.
 struct Facts<'a> {
     subject: &'a Subject<'a>,
     results: &'a RowResults,
     found: &'a Description,
     texts: &'a ColumnTexts,
+    examples: &'a Examples<'a>,
 }
 
 /// Writes the page and prints its size, which is returned.
@@ -100,15 +139,17 @@ pub(crate) fn write<D: Device>(
 
 /// The page as HTML.
 pub fn report_page<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback) -> Result<String> {
-    Ok(pervade_report::page(&content(subject, device, feedback)?))
+    let (content, _) = content(subject, device, &Gathered::new(subject, device, feedback)?)?;
+    Ok(pervade_report::page(&content))
 }
 
-fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback) -> Result<Content> {
-    let (model, data) = (subject.model, subject.table.data);
-    if subject.points == 0 {
-        return Err(Error::setting("points", 0, "must be at least 1"));
-    }
-    let results = row_results(model, device, data, feedback)?;
+/// Everything on the page, and the description that it was made from.
+pub(crate) fn content<D: Device>(
+    subject: &Subject<'_>,
+    device: &D,
+    gathered: &Gathered,
+) -> Result<(Content, Description)> {
+    let (model, data, results) = (subject.model, subject.table.data, &gathered.results);
     let examples = (ALL_EXAMPLES / 3 / model.n_clusters().max(1)).clamp(2, EXAMPLES);
     let options = DescribeOptions::default().with(|o| {
         // The mean picture says more than single pixels.
@@ -117,17 +158,18 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback
         o.outliers = OUTLIERS;
         o.generated = (GENERATED_CELLS / model.n_columns()).min(GENERATED_ROWS);
     });
-    let found = describe_rows(model, device, data, &results, &options)?;
+    let found = describe_rows(model, device, data, results, &options)?;
     let texts = ColumnTexts::new(model);
-    let facts = Facts { subject, results: &results, found: &found, texts: &texts };
-    let cards = Cards::new(&facts);
+    let rows = Examples::new(model, subject.table, &texts);
+    let facts = Facts { subject, results, found: &found, texts: &texts, examples: &rows };
+    let cards = Cards { facts: &facts };
     let about = model.metadata();
     let content = Content {
         title: subject.title.clone(),
         n_rows: data.n_rows(),
         n_columns: data.n_columns(),
         verdict: verdict::of(&facts)?,
-        map: Some(map::of(&facts, device, feedback)?),
+        map: Some(map::of(&facts, &gathered.positions)),
         clusters: cards.clusters(device, examples)?,
         overlap: cards.overlap(),
         outliers: cards.outliers(),
@@ -138,7 +180,7 @@ fn content<D: Device>(subject: &Subject<'_>, device: &D, feedback: &dyn Feedback
         curves: history::curves(&about.record),
         provenance: history::provenance(&facts),
     };
-    data.unless_changed(Ok(content))
+    data.unless_changed(Ok((content, found)))
 }
 
 /// What the model says about each row. A row's result does not depend on the others, so that the work can end between parts.
@@ -176,15 +218,4 @@ impl Facts<'_> {
         }
         columns
     }
-
-    /// What the columns that go along say about a row; none if there are none.
-    fn name(&self, row: usize) -> Option<String> {
-        let kept = self.subject.table.kept?;
-        let cells = kept.columns.iter().map(|column| column[row].as_str()).filter(|cell| !cell.is_empty());
-        let name = cells.collect::<Vec<_>>().join(" · ");
-        (!name.is_empty()).then(|| name.chars().take(LONGEST_NAME).collect())
-    }
 }
-
-/// Characters of a row's name.
-const LONGEST_NAME: usize = 80;

@@ -2,6 +2,7 @@
 
 use pervade::Result;
 use pervade::model::{Metadata, PlainSummary};
+use pervade::names::ClusterNames;
 use pervade_report::Verdict;
 
 use super::Facts;
@@ -28,6 +29,7 @@ pub(super) fn of(facts: &Facts<'_>) -> Result<Verdict> {
 
 fn sentences(facts: &Facts<'_>, about: &Metadata) -> Result<Vec<String>> {
     let mut sentences = vec![found(about)];
+    sentences.extend(facts.subject.names.and_then(merges));
     sentences.extend(sizes(facts));
     let doubtful = facts.found.doubtful_share;
     if about.n_clusters > 1 {
@@ -55,10 +57,18 @@ fn sentences(facts: &Facts<'_>, about: &Metadata) -> Result<Vec<String>> {
     Ok(sentences)
 }
 
+/// Which clusters were merged by hand.
+fn merges(names: &ClusterNames) -> Option<String> {
+    let merged = names.clusters().iter().filter_map(|entry| Some((entry.cluster, entry.merged_into?)));
+    let merged: Vec<String> = merged.map(|(k, into)| format!("{k} into {into}")).collect();
+    (!merged.is_empty()).then(|| format!("Merged by hand: cluster {}.", merged.join(", ")))
+}
+
 fn sizes(facts: &Facts<'_>) -> Option<String> {
     let clusters = &facts.found.clusters;
     let largest = clusters.iter().max_by_key(|cluster| cluster.n_rows)?;
-    let smallest = clusters.iter().min_by_key(|cluster| cluster.n_rows)?;
+    let alive = clusters.iter().filter(|c| facts.subject.model.has_components(c.cluster));
+    let smallest = alive.min_by_key(|cluster| cluster.n_rows)?;
     let words = |cluster: &pervade::describe::ClusterDescription| {
         format!("{} ({})", words::counted(cluster.n_rows, "row"), words::percent(cluster.share))
     };

@@ -1,6 +1,8 @@
 //! Runs the real binary in a temporary folder.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
+pub(crate) mod server;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -137,6 +137,19 @@ impl Schema {
         self.columns[j].text(value)
     }
 
+    /// The cell of column `j` that a text stands for, the reverse of [`Schema::cell_to_text`]: the index of a level, the
+    /// seconds of a date, a number. None if it is no value of the column.
+    pub fn cell_from_text(&self, j: usize, text: &str) -> Option<f64> {
+        let (column, text) = (&self.columns[j], text.trim());
+        match &column.date {
+            Some(format) => parse_date(text).map(|seconds| seconds - format.origin as f64),
+            None if !column.levels.is_empty() => {
+                column.levels.iter().position(|level| level == text).map(|level| level as f64)
+            }
+            None => text.parse().ok().filter(|x: &f64| x.is_finite()),
+        }
+    }
+
     /// Whether every column is numbers without gaps, so that the table can share one preparation and likelihood.
     pub fn is_plain_numbers(&self) -> bool {
         self.columns.iter().all(|column| !column.has_gaps && column.is_numeric())
@@ -229,7 +242,6 @@ fn unnamed_column(j: usize) -> String {
 }
 
 /// Seconds since 1970-01-01 UTC of a date or timestamp.
-#[cfg(feature = "parquet")]
 pub(super) fn parse_date(text: &str) -> Option<f64> {
     dates::parse(text).map(|(seconds, _)| seconds)
 }

@@ -69,6 +69,8 @@ pub struct OutputTable<'a> {
     pub kept: Option<&'a Kept>,
     /// The cluster of every row.
     pub clusters: Option<&'a [u32]>,
+    /// The name of each cluster, empty if it has none: a column `name` beside the cluster. `.npy` files cannot hold it.
+    pub cluster_names: Option<&'a [String]>,
     /// Columns of numbers by name.
     pub singles: Vec<(&'static str, &'a [f32])>,
     /// A block of columns of numbers.
@@ -138,7 +140,7 @@ impl OutputTable<'_> {
 
     /// Writes the table to a stream.
     ///
-    /// CSV and Parquet have the columns that go along, `cluster`, the numbers by name, then the blocks. `.npy` has the rows or
+    /// CSV and Parquet have the columns that go along, `cluster`, its `name`, the numbers by name, then the blocks. `.npy` has the rows or
     /// cells alone; with clusters it is one axis of u32, or a structured array if there are numbers, too.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
         let n = self.n_rows();
@@ -146,6 +148,9 @@ impl OutputTable<'_> {
             && self.singles.iter().all(|(_, values)| values.len() == n)
             && self.rows.is_none_or(|r| r.values.len() == n * r.n_columns)
             && self.cells.is_none_or(|c| c.cells.len() == n * c.schema.columns.len())
+            && self
+                .named()
+                .is_none_or(|(clusters, names)| clusters.iter().all(|&c| (c as usize) < names.len()))
             && self.kept.is_none_or(|kept| kept.columns.iter().all(|column| column.len() == n));
         if !fits {
             return Err(io::Error::other("the columns of the result have different lengths"));
@@ -169,9 +174,15 @@ impl OutputTable<'_> {
         self.clusters.map(<[u32]>::len).or(of_single).or(of_block).or(of_kept).unwrap_or(0)
     }
 
+    /// Clusters of the rows and names of the clusters, if there are both.
+    pub(super) fn named(&self) -> Option<(&[u32], &[String])> {
+        Some((self.clusters?, self.cluster_names?))
+    }
+
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = self.kept.map_or(Vec::new(), |kept| kept.names.clone());
         names.extend(self.clusters.map(|_| "cluster".to_string()));
+        names.extend(self.named().map(|_| "name".to_string()));
         names.extend(self.singles.iter().map(|(name, _)| (*name).to_string()));
         if let Some(rows) = &self.rows {
             let stem = if self.clusters.is_some() { "cluster" } else { "column" };
@@ -197,6 +208,9 @@ impl OutputTable<'_> {
             if let Some(clusters) = self.clusters {
                 write!(out, "{comma}{}", clusters[i])?;
                 comma = ",";
+            }
+            if let Some((clusters, names)) = self.named() {
+                write!(out, ",{}", quoted_cell(&names[clusters[i] as usize]))?;
             }
             let block = self.rows.map_or(&[][..], |r| &r.values[i * r.n_columns..(i + 1) * r.n_columns]);
             for x in self.singles.iter().map(|(_, values)| &values[i]).chain(block) {

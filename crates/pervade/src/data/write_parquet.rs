@@ -39,6 +39,10 @@ impl OutputTable<'_> {
             if let Some(clusters) = self.clusters {
                 columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
             }
+            if let Some((clusters, names)) = self.named() {
+                let name = |&c: &u32| Some(names[c as usize].as_str()).filter(|name| !name.is_empty());
+                columns.push(Arc::new(clusters[range.clone()].iter().map(name).collect::<StringArray>()));
+            }
             for (_, values) in &self.singles {
                 columns.push(Arc::new(Float32Array::from(values[range.clone()].to_vec())));
             }

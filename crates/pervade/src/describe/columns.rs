@@ -58,7 +58,12 @@ impl ColumnTexts {
         self.schema.cell_to_text(j, value)
     }
 
-    /// The same with at most four digits, for numbers that are not cells of the table.
+    /// The cell that a text stands for, as [`ColumnTexts::text`] writes it; none if it is no value of column `j`.
+    pub fn parse(&self, j: usize, text: &str) -> Option<f64> {
+        self.schema.cell_from_text(j, text)
+    }
+
+    /// [`ColumnTexts::text`] with at most four digits, for numbers that are not cells of the table.
     pub fn rounded(&self, j: usize, value: f64) -> String {
         self.text(j, if self.is_amount(j) { rounded(value) } else { value })
     }

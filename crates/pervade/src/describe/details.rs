@@ -186,7 +186,7 @@ pub(super) fn add_generated<D: Device>(
         return Ok(());
     }
     let (d, texts) = (model.n_columns(), ColumnTexts::new(model));
-    for (cluster, distinctions) in columns.iter_mut().enumerate() {
+    for (cluster, distinctions) in columns.iter_mut().enumerate().filter(|&(k, _)| model.has_components(k)) {
         let rows = model.generate(device, Some(cluster), n_rows, 0, Cells::Draw)?.rows;
         for Distinction { column, distribution, .. } in distinctions {
             let cells = rows.chunks_exact(d).map(|row| f64::from(row[*column]));

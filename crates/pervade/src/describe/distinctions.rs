@@ -8,7 +8,6 @@ use super::moments::{Moments, moments};
 use super::ranks::all_auc;
 use super::{ColumnTexts, Distinction, details};
 use crate::data::{Dataset, Values};
-use crate::model::Assignments;
 
 /// Tables with at least so many columns may be tables of terms.
 const TERM_COLUMNS: usize = 64;
@@ -16,7 +15,7 @@ const TERM_COLUMNS: usize = 64;
 /// Rows with their clusters, and the moments of every column in each.
 pub(super) struct Clusters<'a> {
     pub(super) data: &'a Dataset<'a>,
-    /// Cluster of each row.
+    /// Cluster of each row; rows of no cluster, which have K or more, are left out.
     pub(super) of_rows: &'a [u32],
     /// Number of clusters, K.
     pub(super) k: usize,
@@ -57,11 +56,15 @@ impl Candidate {
 }
 
 impl<'a> Clusters<'a> {
-    pub(super) fn new(data: &'a Dataset<'a>, found: &'a Assignments) -> Self {
-        let k = found.n_clusters;
+    pub(super) fn new(data: &'a Dataset<'a>, of_rows: &'a [u32], k: usize) -> Self {
         let mut sizes = vec![0; k];
-        found.clusters.iter().for_each(|&cluster| sizes[cluster as usize] += 1);
-        Self { data, of_rows: &found.clusters, k, sizes, moments: moments(data, &found.clusters, k) }
+        of_rows.iter().filter(|&&cluster| (cluster as usize) < k).for_each(|&c| sizes[c as usize] += 1);
+        Self { data, of_rows, k, sizes, moments: moments(data, of_rows, k) }
+    }
+
+    /// Number of rows of all clusters.
+    fn n_rows(&self) -> usize {
+        self.sizes.iter().sum()
     }
 
     /// Number of rows of each cluster. `[K]`
@@ -87,7 +90,7 @@ impl<'a> Clusters<'a> {
             above: above as f64,
             mean: sum / n as f64,
         };
-        let (n, n_all) = (self.sizes[cluster] - own.missing, self.of_rows.len() - all.missing);
+        let (n, n_all) = (self.sizes[cluster] - own.missing, self.n_rows() - all.missing);
         [part(n, own.above, own.sum), part(n_all - n, all.above - own.above, all.sum - own.sum)]
     }
 
@@ -96,7 +99,7 @@ impl<'a> Clusters<'a> {
     pub(super) fn is_term(&self, column: usize) -> bool {
         let is_wide = self.data.n_columns() >= TERM_COLUMNS || matches!(self.data.values(), Values::Csr(_));
         let all = self.whole(column);
-        is_wide && all.below == 0 && 2 * all.above < self.of_rows.len() - all.missing
+        is_wide && all.below == 0 && 2 * all.above < self.n_rows() - all.missing
     }
 
     fn whole(&self, column: usize) -> Moments {
@@ -107,7 +110,7 @@ impl<'a> Clusters<'a> {
     /// Standard deviation of a column over all rows.
     fn deviation(&self, column: usize) -> f64 {
         let all = self.whole(column);
-        let n = (self.of_rows.len() - all.missing) as f64;
+        let n = (self.n_rows() - all.missing) as f64;
         (all.squares / n - (all.sum / n).powi(2)).max(0.0).sqrt()
     }
 
@@ -116,7 +119,7 @@ impl<'a> Clusters<'a> {
         let mut counts = vec![0; n_levels * self.k];
         for (row, &cluster) in self.of_rows.iter().enumerate() {
             let x = self.data.cell(row, column);
-            if x >= 0.0 && (x as usize) < n_levels {
+            if x >= 0.0 && (x as usize) < n_levels && (cluster as usize) < self.k {
                 counts[x as usize * self.k + cluster as usize] += 1;
             }
         }

@@ -5,6 +5,7 @@
 //! significant.
 
 mod columns;
+mod compare;
 mod details;
 mod distinctions;
 mod examples;
@@ -21,6 +22,7 @@ use crate::rows::sample_rows;
 use crate::seed::{Key, Stream};
 
 pub use columns::ColumnTexts;
+pub use compare::{Comparison, compare_groups};
 
 /// A row is doubtful if no cluster has a probability above this.
 pub const DOUBTFUL: f32 = 0.9;
@@ -289,7 +291,8 @@ pub fn describe_rows<D: Device>(
     let data = &*model.matched(data)?;
     let texts = ColumnTexts::new(model);
     let sample = sample_rows(data.n_rows(), SAMPLE_ROWS, Key::new(0, Stream::Sample, 0));
-    let clusters = distinctions::Clusters::new(data, &results.assignments);
+    let clusters =
+        distinctions::Clusters::new(data, &results.assignments.clusters, results.assignments.n_clusters);
     let mut columns = distinctions::of_all(&clusters, &texts, &sample, options.columns);
     details::add_generated(model, device, options.generated, &mut columns)?;
     let sizes = clusters.sizes();

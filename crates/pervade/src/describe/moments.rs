@@ -44,13 +44,14 @@ impl Moments {
     }
 }
 
-/// The moments of each column and cluster, `[D, K]`. Each is summed in the order of the rows, so that the number of
+/// The moments of each column and cluster, `[D, K]`; rows with cluster K or more are left out. Each is summed in the order of the rows, so that the number of
 /// threads does not change it.
 pub(super) fn moments(data: &Dataset, clusters: &[u32], k: usize) -> Vec<Moments> {
     let blocks: Vec<Range<usize>> = column_blocks(data.n_columns());
     let of_block = |block: Range<usize>| {
         let mut sums = vec![Moments::default(); block.len() * k];
-        for (row, &cluster) in clusters.iter().enumerate() {
+        let in_a_cluster = clusters.iter().enumerate().filter(|&(_, &cluster)| (cluster as usize) < k);
+        for (row, &cluster) in in_a_cluster {
             for_each_cell(data, row, &block, |j, x| {
                 sums[(j - block.start) * k + cluster as usize].add(x);
             });

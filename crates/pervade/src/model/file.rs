@@ -35,6 +35,10 @@ impl Vade {
 
     /// The bytes of the model file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        if !covers_clusters(&self.groups, self.n_clusters()) {
+            let problem = "cannot hold merged clusters: save the model without them, and the merges as names";
+            return Err(Error::model("model file", problem));
+        }
         let mut tensors: Vec<NamedTensor> = Vec::new();
         for (name, slot) in self.architecture.layout.slots() {
             let values = &self.values[slot.range()];

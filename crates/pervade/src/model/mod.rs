@@ -8,6 +8,7 @@ mod file;
 mod importance;
 mod impute;
 mod limits;
+mod merged;
 pub(crate) mod seal;
 pub(crate) mod tensors;
 mod usage;

@@ -123,6 +123,9 @@ impl Vade {
             let must = format!("must be below {}, the number of clusters", self.n_clusters());
             return Err(Error::setting("cluster", c, must));
         }
+        if let Some(c) = cluster.filter(|&c| !self.has_components(c)) {
+            return Err(Error::setting("cluster", c, "which was merged into another cluster"));
+        }
         let (j, key) = (self.n_latents(), Key::new(seed, Stream::Generate, 0));
         self.require_memory(device, "generating the rows", count, 1 + j + self.n_columns(), true)?;
         let (weights, means, variances) = self.components();
