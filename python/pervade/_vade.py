@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from pervade import _core
 from pervade._columns import TypedColumns
 from pervade._criteria import Criteria
+from pervade._export import Exports
 from pervade._frames import as_frame
 from pervade._input import table
 from pervade._progress import shown
@@ -41,6 +42,7 @@ from pervade._warnings import FitWarning
 class VaDE(
     TypedColumns,
     Criteria,
+    Exports,
     # scikit-learn has no type information.
     ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
 ):

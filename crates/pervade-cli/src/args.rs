@@ -10,8 +10,8 @@ use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
 use crate::commands::{
-    assign, bench, compare, completions, demo, describe, doctor, evaluate, fit, generate, impute, inspect,
-    map, report, reproduce, rows,
+    assign, bench, card, compare, completions, demo, describe, doctor, evaluate, export, fit, generate,
+    impute, inspect, map, report, reproduce, rows,
 };
 use crate::console::Console;
 use crate::files::Files;
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Compare(compare::CompareArgs),
     Reproduce(reproduce::ReproduceArgs),
     Inspect(inspect::InspectArgs),
+    Export(export::ExportArgs),
+    Card(card::CardArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
