@@ -127,22 +127,23 @@ impl<'m> TypedInputs<'m> {
         order: &mut Vec<usize>,
     ) {
         let columns: Vec<&Column> = numeric.iter().map(|&j| &self.schema.columns[j]).collect();
-        let (mut x, nan, zero) = (given.to_string(), g.double(f64::NAN), g.double(0.0));
+        let mut x = given.to_string();
         for &number in &self.missing_numbers {
-            let number = g.double(number);
+            let (number, nan) = (g.double(number), g.double(f64::NAN));
             let is_missing = g.op("Equal", &[&x, &number]);
             x = g.op("Where", &[&is_missing, &nan, &x]);
         }
         let amounts: Vec<bool> =
             columns.iter().map(|c| matches!(c.kind, ColumnType::Positive | ColumnType::Count)).collect();
         if amounts.contains(&true) {
+            let (zero, nan) = (g.double(0.0), g.double(f64::NAN));
             let (amounts, below) = (g.bools(&amounts), g.op("Less", &[&x, &zero]));
             let is_missing = g.op("And", &[&amounts, &below]);
             x = g.op("Where", &[&is_missing, &nan, &x]);
         }
         let others: Vec<bool> = columns.iter().map(|column| !is_zero_one(column)).collect();
         if others.contains(&false) {
-            let one = g.double(1.0);
+            let [zero, one, nan] = [0.0, 1.0, f64::NAN].map(|value| g.double(value));
             let [zeros, ones] = [&zero, &one].map(|value| g.op("Equal", &[&x, value]));
             let (either, others) = (g.op("Or", &[&zeros, &ones]), g.bools(&others));
             let is_known = g.op("Or", &[&either, &others]);

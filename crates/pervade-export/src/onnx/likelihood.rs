@@ -19,7 +19,7 @@ pub(super) fn shared(
     output: &str,
     d: usize,
 ) -> Value {
-    let (half, log_tau) = (g.double(-0.5), TAU.ln());
+    let log_tau = TAU.ln();
     let cells = match likelihood {
         Likelihood::Bernoulli => bernoulli(g, x, output),
         Likelihood::GaussianFixed { variance } => {
@@ -29,6 +29,7 @@ pub(super) fn shared(
             let square = g.mul(&error, &error);
             let scaled = g.mul(&square, &inverse);
             let sum = g.add(&scaled, &constant);
+            let half = g.double(-0.5);
             g.mul(&sum, &half)
         }
         Likelihood::Gaussian => {
@@ -43,6 +44,7 @@ pub(super) fn shared(
             let scaled = g.mul(&square, &precision);
             let sum = g.add(&scaled, &logs);
             let sum = g.add(&sum, &constant);
+            let half = g.double(-0.5);
             g.mul(&sum, &half)
         }
         Likelihood::Counts => return counts(g, scales, x, output),

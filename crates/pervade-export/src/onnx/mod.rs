@@ -165,3 +165,15 @@ fn whole_graph(model: &Vade, parts: &Parts<'_>, options: &OnnxOptions) -> Messag
     }
     g.finish("pervade")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_files_than_the_format_allows_are_refused() {
+        check_size(MAX_BYTES).unwrap();
+        let error = check_size(MAX_BYTES + 1).unwrap_err();
+        assert!(error.to_string().contains("2147483648 bytes") && error.hint().is_some(), "{error}");
+    }
+}
