@@ -12,6 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_inspector import get_inspection_units
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
+from pervade import VaDE
+
 TERMS = ["elbo", "reconstruction", "latent", "cluster", "entropy", "neighbour", "learning_rate"]
 QUICK = ["--hidden", "8", "--latents", "2", "--pretrain-epochs", "3", "--epochs", "4", "--device", "cpu"]
 
@@ -50,8 +52,13 @@ def test_every_curve_is_found(table):
     fit(folder, "--restarts", "3", "--tensorboard", "runs", "--log", "log.jsonl", "--out", "m.pervade")
     runs = {unit.name for unit in get_inspection_units(str(folder / "runs"))}
     assert {name.removeprefix(str(folder / "runs")).strip("/") for name in runs} == {
-        "m/restart-1", "m/restart-2", "m/restart-3", "m/final",
+        "m", "m/restart-1", "m/restart-2", "m/restart-3", "m/final",
     }  # fmt: skip
+    about = json.loads(VaDE.load(folder / "m.pervade")._model.info())
+    result = curves(folder / "runs/m")
+    np.testing.assert_allclose(result["result/stability"], [(0, about["stability"])], rtol=1e-6)
+    np.testing.assert_allclose(result["result/agreement"], [(0, about["consensus"]["agreement"])], rtol=1e-6)
+    assert result["result/clusters"] == [(0, 3.0)]
     for restart, name in enumerate(["restart-1", "restart-2", "restart-3", "final"]):
         found = curves(folder / "runs/m" / name)
         trained = logged(folder / "log.jsonl", "trained", restart)

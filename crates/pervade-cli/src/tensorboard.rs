@@ -11,7 +11,7 @@ use pervade::compute::Device;
 use pervade::data::Table;
 use pervade::train::Event;
 use pervade::{Error, Fit, Result};
-use pervade_export::tensorboard::{EventWriter, Projection, scalars};
+use pervade_export::tensorboard::{EventWriter, Projection, result, scalars};
 
 use crate::console::Console;
 use crate::layout::lay_out;
@@ -147,6 +147,13 @@ impl TensorBoard {
         for file in projection.files() {
             outputs::text(&run.join(file.name), &file.text)?;
         }
+        // Without an event file TensorBoard would not look for the others.
+        let summary = || -> io::Result<()> {
+            let mut file = EventWriter::new(BufWriter::new(new_file(&run)?), wall_time())?;
+            file.scalars(&result(model.metadata()), wall_time())?;
+            file.flush()
+        };
+        summary().map_err(|e| Error::io("write to", &run, e))?;
         let sample =
             if shown < n { format!(" ({} of the rows)", words::count(shown)) } else { String::new() };
         console.say(&format!(

@@ -78,7 +78,7 @@ fn what_it_is(model: &Vade) -> String {
         Clusters::Fixed(_) => "a number that was given",
     };
     format!(
-        "A clustering of rows into {} ({number}), made by [pervade](https://pypi.org/project/pervade) with Variational Deep \
+        "A clustering of rows into {} ({number}), made by pervade with Variational Deep \
          Embedding (VaDE; Jiang et al., IJCAI 2017): a variational auto-encoder whose prior is a mixture of Gaussians. It assigns rows to \
          clusters with probabilities, maps them to {} latent columns, scores how unusual they are, and generates new rows. It was \
          trained without labels.\n",
@@ -190,7 +190,7 @@ fn how_sure(about: &Metadata) -> String {
 fn limits(model: &Vade) -> String {
     let mut lines = vec![
         "Meant for exploring and summarising rows like those of the fit: assigning them to clusters, mapping, scoring and imitating them.",
-        "Clusters are groups of similar rows, not causes and not classes with a meaning. Nobody has labelled them; look at their rows \
+        "Clusters are groups of similar rows, not causes and not classes with a meaning. They were made without labels: look at their rows \
          before you name or use them.",
         "Rows unlike those of the fit are assigned to some cluster, too: look at their score. Columns must mean what they meant in the fit, in \
          the same units.",
@@ -267,8 +267,7 @@ fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '$' | '!' | '@'
-            | ':' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '$' | '!' | '@' => {
                 safe.extend(['\\', c]);
             }
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
@@ -278,7 +277,8 @@ fn escaped(text: &str) -> String {
             c => safe.push(c),
         }
     }
-    safe
+    // Addresses would become links.
+    safe.replace("://", ":\\//")
 }
 
 #[cfg(test)]
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn text_of_the_data_is_no_markup() {
         assert_eq!(escaped("a|b\n<script>"), "a\\|b \\<script\\>");
-        assert_eq!(escaped("[x](http://y) `code`"), "\\[x\\](http\\://y) \\`code\\`");
+        assert_eq!(escaped("[x](http://y) `code`"), "\\[x\\](http:\\//y) \\`code\\`");
         assert_eq!(escaped("\u{202e}abc"), "\\\\u{202e}abc");
         assert_eq!(escaped("plain name 2"), "plain name 2");
     }

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 
+use pervade::model::Metadata;
 use pervade::train::Event;
 
 use crate::protobuf::Message;
@@ -64,6 +65,23 @@ pub fn scalars(event: &Event<'_>) -> Option<(usize, Vec<Scalar>)> {
         }
         _ => None,
     }
+}
+
+/// The result of a fit as points: clusters, modularity and, of several restarts, how they agree.
+pub fn result(about: &Metadata) -> Vec<Scalar> {
+    let state = about.record.kept_state();
+    let values = [
+        ("clusters", Some(about.n_clusters as f64)),
+        ("live_clusters", state.map(|state| state.live_clusters as f64)),
+        ("modularity", state.map(|state| state.modularity)),
+        ("modularity_of_rows", about.prepared_modularity),
+        ("stability", about.stability),
+        ("agreement", about.consensus.as_ref().map(|consensus| consensus.agreement)),
+    ];
+    let point = |(name, value): (&str, Option<f64>)| {
+        Some(Scalar { tag: format!("result/{name}"), step: 0, value: value? as f32 })
+    };
+    values.into_iter().filter_map(point).collect()
 }
 
 /// Writes an event file.
