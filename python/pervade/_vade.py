@@ -24,6 +24,7 @@ from pervade import _core
 from pervade._card import Card, SomeRows
 from pervade._columns import TypedColumns
 from pervade._criteria import Criteria
+from pervade._export import Exports
 from pervade._frames import as_frame
 from pervade._input import table
 from pervade._progress import shown
@@ -43,6 +44,7 @@ class VaDE(
     Criteria,
     Shown,
     Card,
+    Exports,
     # scikit-learn has no type information.
     ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, DensityMixin, BaseEstimator,  # type: ignore[misc]
 ):

@@ -36,7 +36,7 @@ def words_of(case, command, flags):
         given["-k"] = given.pop("--clusters")
     defaults = {"--device": "cpu", "--threads": "1"}
     outputs, keeps, front = [], [], []
-    if command in ("assign", "embed", "reconstruct", "score", "evaluate", "inspect", "generate", "explore"):
+    if command in ("assign", "embed", "reconstruct", "score", "evaluate", "inspect", "generate", "explore", "export", "card"):
         front.append(case.put("m.pervade", lab.picture if command == "generate" and case.rng.random() < 0.3 else lab.named))
     if command in ("fit", "compare", "assign", "embed", "reconstruct", "score", "evaluate", "explore"):
         front.append(case.put("t.csv", lab.files["t.csv"]))
@@ -52,6 +52,8 @@ def words_of(case, command, flags):
         out = case.rng.choice([None, "g.csv", "g.npy", "g.png", "g.parquet"])
         if out:
             defaults["-o"], outputs = out, [out]
+    elif command == "export":
+        defaults["--onnx"], outputs = "g.onnx", ["g.onnx"]
     elif command == "reproduce":
         front = [case.rng.choice(["table1", "table2", "table3", "figure-accuracy", "all"]), "--dry-run", "--data", "."]
         outputs = ["repro"]
@@ -151,7 +153,8 @@ CHOICES = {"--recipe": ["robust", "paper", "x"], "--prepare": ["none", "unit", "
            "--type": ["a=count", "a=category", "b=yes/no", "c=keep,a=date", "a=ordered", "x=count", "a", "=", "a=ordered: 1 < 2"],
            "--keep-columns": ["a", "a,b,c", "x", ""], "--checkpoint": ["none", "here"],
            "--checkpoint-seconds": ["0", "5"], "--precision": ["tf32", "fp32"], "--device": ["cpu", "cuda", "cuda:9", "gpu", "auto", ""], "--seed": ["0", "1", "42"],
-           "--threads": ["1", "2", "3"], "--log": ["log.jsonl"], "--record": ["record.json"], "--epsilon": ["1e-8", "1"]}
+           "--threads": ["1", "2", "3"], "--log": ["log.jsonl"], "--record": ["record.json"], "--epsilon": ["1e-8", "1"],
+           "--tensorboard": ["runs"]}
 
 
 @family(6)
@@ -165,15 +168,15 @@ def combinations(case):
         words += rng.choice([["--seed", "1"], ["--json"], ["--hidden", "4"], ["--out", "other.pervade"], ["t.csv"], ["-k", "2"]])
     case.put("t.csv", rng.choice([case.lab.files["t.csv"], b"a,b,c\n1,1,1\n", b"a,b,c\n" + b"1,1,1\n" * 60, b"a,b,c\n" + b"3e38,-3e38,1e-38\n" * 60,
                                   b"a,b,c\n0,0,1\n1,0,0\n" * 1 + b"0,1,0\n" * 40]))
-    ran = case.run(*words, outputs=[*outputs, "log.jsonl", "record.json", "other.pervade"], keeps=[*keeps, "here"])
+    ran = case.run(*words, outputs=[*outputs, "log.jsonl", "record.json", "other.pervade", "runs"], keeps=[*keeps, "here"])
     if ran.status == 0 and (model := case.path("out.pervade")).exists():
         case.inputs[model] = model.read_bytes()
-        loaded = case.run("inspect", "out.pervade", outputs=["log.jsonl", "record.json"])
+        loaded = case.run("inspect", "out.pervade", outputs=["log.jsonl", "record.json", "runs"])
         if loaded.status != 0:
             case.fail("unreadable model", f"written with exit 0, and `inspect` refuses it: {loaded.stderr[:200]!r}")
 
 
-ALL_COMMANDS = ["fit", "assign", "embed", "generate", "reconstruct", "score", "evaluate", "compare", "inspect", "demo", "reproduce", "bench",
+ALL_COMMANDS = ["fit", "assign", "embed", "generate", "reconstruct", "score", "evaluate", "compare", "inspect", "export", "card", "demo", "reproduce", "bench",
                 "doctor", "completions", "explore"]
 
 

@@ -6,7 +6,7 @@ import struct
 from . import damage, family
 from .lab import CHECKPOINT, CPU, LONG
 
-COMMANDS = ["inspect", "assign", "embed", "generate", "reconstruct", "score", "evaluate"]
+COMMANDS = ["inspect", "assign", "embed", "generate", "reconstruct", "score", "evaluate", "export", "card"]
 
 
 def split(data):
@@ -60,7 +60,9 @@ def edited(rng, text):
 
 def use_model(case, command, model, **options):
     words = ["--json"] if case.rng.random() < 0.3 else []
-    if command in ("inspect", "generate"):
+    if command == "export":
+        return case.run(command, model, "--onnx", "g.onnx", *words, *CPU, **{**options, "outputs": [*options.get("outputs", []), "g.onnx"]})
+    if command in ("inspect", "generate", "card"):
         return case.run(command, model, *words, *CPU, **options)
     case.put("t.csv", case.lab.files["t.csv"])
     if command == "evaluate":

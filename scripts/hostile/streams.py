@@ -18,9 +18,9 @@ def full_streams(case):
         words += rng.choice([[], ["--json"], ["--nope"]])
     which = case.index // (len(quick) + 3) % 3
     streams = [{"stdout": "/dev/full"}, {"stderr": "/dev/full"}, {"stdout": "&-"}][which]
-    outs = ["out.pervade", "repro", "g.csv", "g.npy", "g.png", "g.parquet"]
+    outs = ["out.pervade", "repro", "g.csv", "g.npy", "g.png", "g.parquet", "g.onnx"]
     ran = case.run(*words, outputs=outs, keeps=["out.pervade.checkpoint"], **streams)
-    prints = words[0] in ("--help", "--version", "help", "completions", "inspect", "evaluate") or "--json" in words or "--help" in words
+    prints = words[0] in ("--help", "--version", "help", "completions", "inspect", "card", "evaluate") or "--json" in words or "--help" in words
     silent = "-o" in words and "--json" not in words
     if which == 0 and prints and not silent and ran.status != 2:
         case.fail("stdout", f"exit {ran.status} although nothing could be written to stdout")

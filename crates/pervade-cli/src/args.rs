@@ -12,8 +12,8 @@ use pervade::{Error, Result};
 
 use crate::cache::cache_folder;
 use crate::commands::{
-    assign, bench, compare, completions, demo, describe, doctor, evaluate, explore, fit, generate, impute,
-    inspect, map, report, reproduce, rows,
+    assign, bench, card, compare, completions, demo, describe, doctor, evaluate, explore, export, fit,
+    generate, impute, inspect, map, report, reproduce, rows,
 };
 use crate::console::Console;
 use crate::files::{Files, Kind};
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Compare(compare::CompareArgs),
     Reproduce(reproduce::ReproduceArgs),
     Inspect(inspect::InspectArgs),
+    Export(export::ExportArgs),
+    Card(card::CardArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),

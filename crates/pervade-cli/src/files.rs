@@ -26,6 +26,10 @@ pub(crate) enum Kind {
     Svg,
     /// A page of a report.
     Html,
+    /// A graph for other tools.
+    Onnx,
+    /// A model card.
+    Card,
     /// One JSON object, or one per line.
     Json,
     /// Names of clusters, which are read and written again.
@@ -59,6 +63,8 @@ impl Kind {
             Kind::Png => "a PNG picture",
             Kind::Svg => "an SVG picture",
             Kind::Html => "an HTML page",
+            Kind::Onnx => "an ONNX file",
+            Kind::Card => "a card of a pervade model",
             Kind::Json => "JSON",
             Kind::Names => "a file of cluster names",
             Kind::Text => "text",
@@ -76,6 +82,9 @@ impl Kind {
             Kind::Png => head.starts_with(b"\x89PNG"),
             Kind::Svg => holds(b"<svg"),
             Kind::Html => head.to_ascii_lowercase().trim_ascii_start().starts_with(b"<!doctype html"),
+            // The version of the format, then the name of the program that wrote it.
+            Kind::Onnx => matches!(head, [0x08, 1..=0x7f, 0x12, ..]),
+            Kind::Card => head.starts_with(b"---\n") && holds(b"library_name: pervade"),
             Kind::Json | Kind::Names => head.trim_ascii_start().starts_with(b"{"),
             Kind::Table(_) | Kind::Text => !head.contains(&0),
         }
@@ -100,6 +109,8 @@ pub(crate) struct Files {
     inputs: Vec<Named>,
     outputs: Vec<(Named, Kind)>,
     folders: Vec<PathBuf>,
+    /// Folders of other tools, to which runs add files.
+    shared: Vec<Named>,
     force: bool,
 }
 
@@ -143,9 +154,16 @@ impl Files {
         self
     }
 
+    /// Adds a folder to which files with new names are added, if any; nothing that is there changes.
+    pub(crate) fn maybe_shared_folder(mut self, argument: &'static str, path: Option<&Path>) -> Self {
+        self.shared.extend(path.map(|path| Named { argument, path: path.to_path_buf() }));
+        self
+    }
+
     /// Checks everything and takes the locks, which are held until the result is dropped. Call it before any work.
     pub(crate) fn claim(self, console: &Console) -> Result<Claim> {
         self.refuse_same_files()?;
+        self.shared.iter().try_for_each(|folder| self.check_shared(folder))?;
         let mut claim = Claim::default();
         let (checkpoints, others): (Vec<_>, Vec<_>) =
             self.outputs.iter().partition(|(_, kind)| *kind == Kind::Checkpoint);
@@ -210,6 +228,38 @@ impl Files {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns an error if a folder for more files is one of the other files, lies in a folder of data, or cannot be written to.
+    fn check_shared(&self, folder: &Named) -> Result<()> {
+        let outputs = self.outputs.iter().map(|(output, kind)| match kind {
+            Kind::Checkpoint => (output, output.path.parent().unwrap_or(&output.path)),
+            _ => (output, output.path.as_path()),
+        });
+        for (other, path) in self.inputs.iter().map(|input| (input, input.path.as_path())).chain(outputs) {
+            let is_inside = path.is_dir()
+                && real_path(&folder.path)
+                    .zip(fs::canonicalize(path).ok())
+                    .is_some_and(|(a, b)| a.starts_with(b));
+            if is_same(&folder.path, path) || is_inside {
+                return Err(folder.same_as(other));
+            }
+        }
+        if fs::symlink_metadata(&folder.path).is_ok() && !folder.path.is_dir() {
+            let argument = folder.argument.trim_start_matches('-');
+            return Err(Error::setting(argument, folder.path.display(), "must be a folder"));
+        }
+        // The first folder that exists: the others can be created there.
+        let here = Path::new(".");
+        let named = folder.path.ancestors().map(|path| if path.as_os_str().is_empty() { here } else { path });
+        let existing = named.into_iter().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(here);
+        if existing.is_dir() {
+            return check_writable(&existing.join("events")).map_err(|error| match error {
+                Error::Io { source, .. } => Error::io("write to", existing, source),
+                other => other,
+            });
+        }
+        Err(Error::io("create", &folder.path, io::Error::from(io::ErrorKind::NotADirectory)))
     }
 
     /// Returns an error if a file of another kind would be overwritten; prints what will be replaced.

@@ -22,6 +22,7 @@ mod progress;
 mod report;
 mod settings;
 mod tables;
+mod tensorboard;
 mod words;
 
 use std::borrow::Cow;

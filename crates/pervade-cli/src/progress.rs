@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::console::Console;
 use crate::report::picked_line;
+use crate::tensorboard::TensorBoard;
 use crate::{interrupt, words};
 
 /// Minimum interval between updates of the bar.
@@ -60,6 +61,7 @@ pub(crate) struct Progress<'c> {
     console: &'c Console,
     plan: Plan,
     log: Log,
+    tensorboard: Option<TensorBoard>,
     started: Instant,
     last_save: Instant,
     last_line: Instant,
@@ -119,6 +121,7 @@ impl<'c> Progress<'c> {
             console,
             plan,
             log: log.map_or(Log::None, |path| Log::Planned(path.to_path_buf())),
+            tensorboard: None,
             started,
             last_save: now,
             last_line: now,
@@ -129,6 +132,16 @@ impl<'c> Progress<'c> {
             saved: None,
             spent: [Duration::ZERO; 3],
         }
+    }
+
+    /// Sends the curves of training to TensorBoard, too.
+    pub(crate) fn set_tensorboard(&mut self, tensorboard: Option<TensorBoard>) {
+        self.tensorboard = tensorboard;
+    }
+
+    /// The writer of curves, for what comes after training; none if it failed.
+    pub(crate) fn take_tensorboard(&mut self) -> Option<TensorBoard> {
+        self.tensorboard.take()
     }
 
     /// Time spent in pretraining, mixture start and joint training, over all restarts.
@@ -261,6 +274,19 @@ impl<'c> Progress<'c> {
     }
 }
 
+impl Progress<'_> {
+    fn write_curves(&mut self, event: &Event<'_>) {
+        let Some(curves) = &mut self.tensorboard else { return };
+        // As for the log.
+        if let Err(error) = curves.event(event) {
+            self.tensorboard = None;
+            Console::always(&format!(
+                "warning: the curves for TensorBoard can no longer be written: {error}"
+            ));
+        }
+    }
+}
+
 /// The file of events: created by the first event, so that a run that cannot start leaves none.
 enum Log {
     None,
@@ -288,6 +314,7 @@ impl Observer for Progress<'_> {
 
     fn event(&mut self, event: &Event<'_>) -> Control {
         self.write_log(event);
+        self.write_curves(event);
         match *event {
             Event::StageStarted { restart, stage, phase, epochs, done, steps } => {
                 self.begin(restart, stage, phase, epochs, done, steps);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pervade::compute::Gamma;
+pub(crate) use pervade::config::value_text as short;
 use pervade::config::{Choice, Clusters, Keep, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
 use pervade::data::{ColumnSpec, PrepareKind};
 use pervade::{Error, Result};
@@ -271,18 +272,6 @@ pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
 /// The names of all settings.
 fn typed_fields() -> Vec<String> {
     Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().into_iter().map(|(key, _)| key).collect()
-}
-
-/// A value as it would be typed.
-pub(crate) fn short(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join(","),
-        // Settings are single precision: print them so.
-        Value::Number(n) if n.is_f64() => (n.as_f64().unwrap_or(f64::NAN) as f32).to_string(),
-        Value::Null => "from the data".to_string(),
-        other => other.to_string(),
-    }
 }
 
 /// The default model file in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.

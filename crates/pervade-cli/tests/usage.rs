@@ -4,7 +4,7 @@ mod common;
 
 use common::Sandbox;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "demo",
     "fit",
     "assign",
@@ -18,6 +18,8 @@ const COMMANDS: [&str; 16] = [
     "evaluate",
     "compare",
     "inspect",
+    "export",
+    "card",
     "bench",
     "doctor",
     "completions",

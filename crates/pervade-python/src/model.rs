@@ -8,6 +8,7 @@ use pervade::data::Dataset;
 use pervade::model::{Cells, Vade};
 use pervade::train::{Control, Event, Observer};
 use pervade::{Error, Result, on_device};
+use pervade_export::onnx::{OnnxOptions, onnx, write_onnx};
 use pyo3::exceptions::{PyIndexError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -48,6 +49,20 @@ impl Model {
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = py.detach(|| self.vade.to_bytes()).map_err(raised)?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The bytes of an ONNX file, with or without the output `score`.
+    fn to_onnx<'py>(&self, py: Python<'py>, score: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let options = OnnxOptions::default().with(|o| o.score = score);
+        let bytes = py.detach(|| onnx(&self.vade, &options)).map_err(raised)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Writes an ONNX file atomically, with or without the output `score`.
+    fn write_onnx(&self, py: Python<'_>, path: PathBuf, score: bool) -> PyResult<()> {
+        let options = OnnxOptions::default().with(|o| o.score = score);
+        py.detach(|| write_onnx(&self.vade, &options, &path)).map_err(raised)?;
+        Ok(())
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {

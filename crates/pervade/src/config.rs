@@ -406,3 +406,15 @@ fn check_given(key: &str, value: &Value) -> Result<()> {
 fn typed<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     T::deserialize(value).map_err(|e| Error::setting(name, value, e.to_string()))
 }
+
+/// A value of a setting as it would be typed.
+pub fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(value_text).collect::<Vec<_>>().join(","),
+        // Settings are single precision: print them so.
+        Value::Number(n) if n.is_f64() => (n.as_f64().unwrap_or(f64::NAN) as f32).to_string(),
+        Value::Null => "from the data".to_string(),
+        other => other.to_string(),
+    }
+}

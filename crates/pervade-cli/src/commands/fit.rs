@@ -18,6 +18,7 @@ use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::progress::{Plan, Progress};
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
+use crate::tensorboard::TensorBoard;
 use crate::{Outcome, interrupt, outputs};
 
 /// Fit a model to rows: pretrain, start the mixture, train jointly
@@ -62,6 +63,9 @@ pub(crate) struct FitArgs {
     /// Write a page about the clusters to this file, as `pervade report` does
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write curves of training, and latents for the projector, to a new run in this folder: `tensorboard --logdir DIR`
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// Settings from a file, and types of columns in its table `[columns]`; flags override it
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
@@ -90,7 +94,11 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
     let checked = settings.check(&table.data)?;
     checkpoints.iter().for_each(|checkpoints| announce_checkpoint(checkpoints, console));
+    let curves = args.tensorboard.as_deref();
+    let curves =
+        curves.map(|folder| TensorBoard::new(folder, &out, checked.settings().restarts, args.resume));
     let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
+    progress.set_tensorboard(curves);
     let polled = interrupt::poll();
     let fit = on_device!(&device, device => {
         pervade::fit(&table.data, &checked, device, &mut progress, checkpoints.as_ref())
@@ -100,6 +108,7 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     save(&fit, &out, progress.is_saved(), checkpoints.as_ref())?;
     drop(polled);
     let seconds = Seconds::new(read, progress.spent(), started);
+    let curves = progress.take_tensorboard();
     drop(progress);
     let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
@@ -110,6 +119,9 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     }
     if let Some(path) = &args.report {
         args.write_report(path, &out, &fit, &table, &device, console)?;
+    }
+    if let Some(curves) = curves {
+        on_device!(&device, device => curves.finish(&fit, &table, device, console)?);
     }
     if let Some(path) = &args.record {
         write_record(path, &args.data, typed, common, &device, report.clone(), &fit)?;
@@ -198,6 +210,7 @@ impl FitArgs {
             .maybe_output("--record", self.record.as_deref(), Kind::Json)
             .maybe_output("--report", self.report.as_deref(), Kind::Html)
             .maybe_output("--log", self.log.as_deref(), Kind::Json)
+            .maybe_shared_folder("--tensorboard", self.tensorboard.as_deref())
             .maybe_output("--checkpoint", checkpoint.as_deref(), Kind::Checkpoint);
         Ok(match table {
             Some(format) => {

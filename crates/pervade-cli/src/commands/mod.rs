@@ -2,6 +2,7 @@
 
 pub(crate) mod assign;
 pub(crate) mod bench;
+pub(crate) mod card;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -9,6 +10,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod explore;
+pub(crate) mod export;
 pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod impute;
@@ -52,6 +54,8 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Compare(typed) => compare::run(typed, common, console),
         Command::Reproduce(typed) => reproduce::run(typed, common, console),
         Command::Inspect(typed) => inspect::run(typed, console),
+        Command::Export(typed) => export::run(typed, common, console),
+        Command::Card(typed) => card::run(typed, common, console),
         Command::Bench(typed) => bench::run(typed, common, console),
         Command::Doctor(typed) => doctor::run(typed, common, console),
         Command::Completions(typed) => completions::run(typed, console),

@@ -194,6 +194,11 @@ impl Preparation {
         &self.scale
     }
 
+    /// Whether log1p is taken before the shift: empty, or one value per column.
+    pub fn log(&self) -> &[bool] {
+        &self.log
+    }
+
     /// Returns an error unless `data` has as many columns as this preparation.
     pub fn check_columns(&self, data: &Dataset) -> Result<()> {
         if data.n_columns() == self.n_columns {

@@ -150,6 +150,12 @@ impl Schema {
         }
     }
 
+    /// Words for missing cells, the usual ones among them, and numbers that stand for missing cells.
+    pub fn missing_cells(&self) -> (Vec<String>, Vec<f64>) {
+        let missing = Missing::new(&self.missing);
+        (missing.all_words(), missing.all_numbers().to_vec())
+    }
+
     /// Whether every column is numbers without gaps, so that the table can share one preparation and likelihood.
     pub fn is_plain_numbers(&self) -> bool {
         self.columns.iter().all(|column| !column.has_gaps && column.is_numeric())
@@ -189,8 +195,8 @@ impl Column {
         }
     }
 
-    /// Whether rare levels, and levels that the fit never saw, are one level.
-    pub(super) fn is_pooled(&self) -> bool {
+    /// Whether rare levels, and levels that the fit never saw, are one level, the last.
+    pub fn is_pooled(&self) -> bool {
         self.levels.last().is_some_and(|last| last == OTHER)
     }
 

@@ -97,8 +97,8 @@ impl Preparation {
         !self.columns.is_empty() && self.columns.iter().all(is_plain)
     }
 
-    /// The sum that rows of counts are scaled to.
-    pub(crate) fn row_sum(&self) -> f32 {
+    /// The sum that rows of counts are scaled to; one for other tables.
+    pub fn row_sum(&self) -> f32 {
         self.row_sum.unwrap_or(1.0)
     }
 

@@ -58,6 +58,13 @@ impl FullMixture {
         Ok(Self { log_weights, means, inverse_factors, covariances })
     }
 
+    /// The mixture with its parameters rounded to single precision, as a model file holds them.
+    pub(crate) fn in_single_precision(&self) -> Result<Self> {
+        let single = |values: &[f64]| values.iter().map(|&x| f64::from(x as f32)).collect::<Vec<f64>>();
+        let covariances = self.covariances.iter().map(|covariance| single(covariance)).collect();
+        Self::new(single(&self.log_weights), single(&self.means), covariances)
+    }
+
     /// log p of the observed cells of a row, where NaN is missing: the others are integrated out, which leaves a mixture of the
     /// observed columns' means and covariances.
     ///

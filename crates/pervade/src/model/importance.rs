@@ -65,11 +65,10 @@ impl Vade {
         if n == 0 {
             return Ok(());
         }
-        let (mixture, key) = (LogMixture::new(self), Key::new(0, Stream::Score, 0));
+        let mixture = LogMixture::new(self);
         let (mut latents, mut log_weights) = (vec![0.0f32; n * j], vec![0.0; n]);
         for sample in 0..N_SAMPLES {
-            let width = if sample.is_multiple_of(2) { 1.0 } else { WIDE };
-            let noise: Vec<f32> = (0..j).map(|column| width * normal(key, sample, column)).collect();
+            let noise = noise(sample, j);
             for (z, head) in latents.chunks_exact_mut(j).zip(rows.heads.chunks_exact(2 * j)) {
                 sample_into(head, &noise, z);
             }
@@ -85,6 +84,13 @@ impl Vade {
         }
         Ok(())
     }
+}
+
+/// The noise of one sample. `[J]`
+pub(super) fn noise(sample: usize, n_latents: usize) -> Vec<f32> {
+    let key = Key::new(0, Stream::Score, 0);
+    let width = if sample.is_multiple_of(2) { 1.0 } else { WIDE };
+    (0..n_latents).map(|column| width * normal(key, sample, column)).collect()
 }
 
 fn normal(key: Key, sample: usize, column: usize) -> f32 {
@@ -106,13 +112,17 @@ fn sample_into(head: &[f32], noise: &[f32], z: &mut [f32]) {
 
 /// The log density that the latent with this noise was drawn from: one half q(z|x), one half a wider Gaussian.
 fn log_proposal(head: &[f32], noise: &[f32]) -> f64 {
+    let log_variances: f64 = head[noise.len()..].iter().map(|&l| f64::from(log_variance(l))).sum();
+    noise_log_density(noise) - 0.5 * log_variances
+}
+
+/// The log density of noise: one half standard normal, one half wider.
+pub(super) fn noise_log_density(noise: &[f32]) -> f64 {
     let j = noise.len() as f64;
-    let norm: f64 =
-        head[noise.len()..].iter().map(|&l| std::f64::consts::TAU.ln() + f64::from(log_variance(l))).sum();
     let square: f64 = noise.iter().map(|&eps| f64::from(eps).powi(2)).sum();
     let wide = f64::from(WIDE);
     let logs = [-0.5 * square, -0.5 * square / (wide * wide) - j * wide.ln()];
-    log_sum_exp(&logs) - 0.5 * norm - std::f64::consts::LN_2
+    log_sum_exp(&logs) - std::f64::consts::LN_2 - 0.5 * j * std::f64::consts::TAU.ln()
 }
 
 /// The prior, with what does not depend on z computed once.

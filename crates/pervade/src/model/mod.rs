@@ -9,6 +9,7 @@ mod importance;
 mod impute;
 mod limits;
 mod merged;
+mod parts;
 pub(crate) mod seal;
 pub(crate) mod tensors;
 mod usage;
@@ -19,6 +20,8 @@ pub use columns::Matched;
 pub use costs::CellCost;
 pub use explained::ExplainedColumn;
 pub(crate) use file::covers_clusters;
+#[doc(hidden)]
+pub use parts::Parts;
 #[doc(hidden)]
 pub use seal::reseal;
 pub use usage::{Assignments, Cells, Generated};

@@ -47,6 +47,10 @@ impl DateFormat {
     /// Dates without a time of day, written `2024-12-31`.
     pub const DAYS: DateFormat = DateFormat { origin: 0, separator: '-', time: None };
 
+    /// Dates are at least the first and below the second, in seconds since 1970: the years 1000 to 2999. Others stand for
+    /// something else, such as "never".
+    pub const YEARS: [f64; 2] = [-30_610_224_000.0, 32_503_680_000.0];
+
     /// Timestamps, written `2024-12-31T23:59:59` and the zone.
     pub fn timestamps(zone: Zone, decimals: u8) -> Self {
         let time = TimeFormat { separator: 'T', seconds: true, decimals: decimals.min(9), zone };
@@ -280,6 +284,11 @@ mod tests {
             assert_eq!(days_from_civil(year, month, of_month), day);
             assert_eq!(parse(&date_text(day, '-')).unwrap().0, (day * DAY) as f64);
         }
+    }
+
+    #[test]
+    fn years_are_from_1000_to_2999() {
+        assert_eq!(DateFormat::YEARS, ["1000-01-01", "3000-01-01"].map(|word| parse(word).unwrap().0));
     }
 
     #[test]

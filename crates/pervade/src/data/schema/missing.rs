@@ -20,6 +20,16 @@ impl Missing {
         Self { numbers: numbers.collect(), words }
     }
 
+    /// All words for missing cells, the usual ones first.
+    pub(super) fn all_words(&self) -> Vec<String> {
+        USUAL.iter().map(ToString::to_string).chain(self.words.iter().cloned()).collect()
+    }
+
+    /// Numbers that stand for missing cells.
+    pub(super) fn all_numbers(&self) -> &[f64] {
+        &self.numbers
+    }
+
     /// Whether a cell with this text, without spaces around it, is missing.
     pub(in crate::data) fn has_word(&self, word: &str) -> bool {
         USUAL.contains(&word) || self.words.iter().any(|given| given == word)

@@ -13,8 +13,6 @@ const MOST: f64 = 0.8;
 const RARE_SHARE: f64 = 0.005;
 const RARE_CELLS: f64 = 20.0;
 const RARE_SHARE_OF_FEW: f64 = 0.05;
-/// Years outside of these stand for something else, such as "never".
-const YEARS: [&str; 2] = ["1000-01-01", "3000-01-01"];
 
 /// The outcome for text of unknown type, none of which is a word for missing cells.
 pub(super) fn of_words(context: &Context, coded: Coded) -> Result<Outcome> {
@@ -104,7 +102,7 @@ pub(super) fn of_dates(context: &Context, coded: &Coded) -> Result<Outcome> {
 
 /// Takes dates that stand for something else, such as "never", as missing, and says so.
 pub(super) fn remove_absurd(name: &str, seconds: &mut [f64], format: &DateFormat) -> Option<String> {
-    let [first, last] = YEARS.map(|date| dates::parse(date).map_or(0.0, |(seconds, _)| seconds));
+    let [first, last] = DateFormat::YEARS;
     let absurd = |x: &f64| !(first..last).contains(x) && !x.is_nan();
     let n_absurd = seconds.iter().filter(|x| absurd(x)).count();
     let example = DateFormat { origin: 0, ..*format }.text(seconds.iter().copied().find(absurd)?);
