@@ -7,15 +7,18 @@ from sklearn.datasets import make_blobs
 from tables.work import Pervade, Record, agreement, timed
 
 COLUMNS, GROUPS = 20, 10
+# Standard deviations of the groups, whose centres are uniform between -10 and 10 in each column: far apart, and close.
+KINDS = {"blobs": 1.0, "close-blobs": 4.0}
 
 
 def run(options):
     pervade = Pervade(options)
-    for rows in [1000] if options.quick else [10**4, 10**5, 10**6]:
-        name = f"blobs-{rows}"
+    sizes = [1000] if options.quick else [10**4, 10**5, 10**6]
+    for kind, rows in [(kind, rows) for kind in KINDS for rows in sizes]:
+        name = f"{kind}-{rows}"
         if options.only and name not in options.only:
             continue
-        x, labels = make_blobs(rows, COLUMNS, centers=GROUPS, cluster_std=4.0, random_state=3)
+        x, labels = make_blobs(rows, COLUMNS, centers=GROUPS, cluster_std=KINDS[kind], random_state=3)
         x = x.astype(np.float32)
         record = Record(options, name, {"rows": rows, "columns": COLUMNS, "groups": GROUPS}, pervade)
         for seed in range(options.seeds or 1):

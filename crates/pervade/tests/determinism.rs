@@ -164,7 +164,7 @@ fn resumed_equals_uninterrupted_with_several_starts() {
     let tiny = settings(Recipe::Robust);
     let (epochs, pretrain_epochs) = (Some(11), Some(1));
     let settings = tiny.with(|s| {
-        s.starts = 2;
+        s.starts = Some(2);
         s.epochs = epochs;
         s.pretrain_epochs = pretrain_epochs;
         s.batch = 150;
@@ -244,8 +244,8 @@ fn checkpoints_of_other_runs_are_refused() {
     assert!(text.ends_with("made with other settings: `seed` was 0, now 9"), "{text}");
     let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.learning_rate = 0.25));
     assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
-    let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.starts = 2));
-    assert!(text.ends_with("other settings: `starts` was 1, now 2"), "{text}");
+    let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.starts = Some(2)));
+    assert!(text.ends_with("other settings: `starts` was null, now 2"), "{text}");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn inconsistent_checkpoints_are_refused() {
     }
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = Checkpoints::new(folder.path()).resuming();
-    let settings = settings(Recipe::Robust).with(|s| s.starts = 2);
+    let settings = settings(Recipe::Robust).with(|s| s.starts = Some(2));
     let attempt = |observer: &mut dyn Observer| {
         model_bytes(&data(), &settings, &Cpu::new(), observer, Some(&checkpoints))
     };

@@ -22,7 +22,7 @@ fn settings(data: &Dataset, starts: usize) -> CheckedSettings {
     let tiny = tiny(Recipe::Paper, Clusters::Fixed(3));
     tiny.with(|s| {
         s.restarts = 2;
-        s.starts = starts;
+        s.starts = Some(starts);
         s.epochs = Some(14);
         s.pretrain_epochs = Some(1);
     })
