@@ -102,9 +102,9 @@ fn trials_are_reported() {
 /// Models, checkpoints and records from before there were several trials.
 #[test]
 fn files_without_trials_mean_one() {
-    let settings = tiny(Recipe::Robust, Clusters::Fixed(3)).with(|s| s.starts = 3);
+    let settings = tiny(Recipe::Robust, Clusters::Fixed(3)).with(|s| s.starts = Some(3));
     let mut keys = serde_json::to_value(&settings).unwrap();
     assert_eq!(keys.as_object_mut().unwrap().remove("starts"), Some(3.into()));
     let read: Settings = serde_json::from_value(keys).unwrap();
-    assert_eq!(read, settings.with(|s| s.starts = 1));
+    assert_eq!(read, settings.with(|s| s.starts = Some(1)));
 }
