@@ -46,7 +46,7 @@ async function lasso(page, [x0, y0, x1, y1]) {
     await page.mouse.move(...at(...corner), { steps: 6 });
   await page.mouse.up();
   await page.keyboard.up("Shift");
-  const heading = await page.locator(".selection h3").first().textContent();
+  const heading = await page.locator(".selection h3", { hasText: "selected" }).textContent();
   return Number(heading.replace(/\D/g, ""));
 }
 

@@ -130,8 +130,9 @@ impl ClusterNames {
             clusters[at] = NamedCluster { name, ..entry };
         }
         for at in 0..k {
-            clusters[at].merged_into = end_of_chain(&clusters, at)
+            let end = end_of_chain(&clusters, at)
                 .ok_or_else(|| Error::data(source, format!("merges cluster {at} into itself")))?;
+            clusters[at].merged_into = (end != at).then_some(end);
         }
         Ok(Self { model: self.model.clone(), clusters })
     }
@@ -191,13 +192,13 @@ impl NamedCluster {
     }
 }
 
-/// The cluster at which the merges of a cluster end; none of its own if it is not merged, none at all for a circle.
-fn end_of_chain(clusters: &[NamedCluster], start: usize) -> Option<Option<usize>> {
+/// The cluster at which the merges of a cluster end: itself if it is not merged, none if they go in a circle.
+fn end_of_chain(clusters: &[NamedCluster], start: usize) -> Option<usize> {
     let mut at = start;
     for _ in 0..clusters.len() {
         match clusters[at].merged_into {
             Some(into) => at = into,
-            None => return Some((at != start).then_some(at)),
+            None => return Some(at),
         }
     }
     None

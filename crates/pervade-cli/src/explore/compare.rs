@@ -39,7 +39,7 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
     let is_picture = worker.model.image().is_some();
     let limit = if is_picture { 0 } else { COLUMNS };
     let found = compare_groups(&worker.model, &worker.explored.table.data, &groups, limit)?;
-    let told: Vec<_> = found.columns.iter().filter(|column| is_notable(column)).map(distinction).collect();
+    let notable: Vec<_> = found.columns.iter().filter(|column| is_notable(column)).map(distinction).collect();
     let examples = worker.examples();
     let means = found.mean_rows.iter().flatten().map(|row| examples.picture(row).as_ref().map(picture_json));
     let counts = [&a, &b].map(|set| {
@@ -56,7 +56,7 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
     Ok(json!({
         "sizes": found.sizes,
         "both": both,
-        "columns": distinctions_json(&told),
+        "columns": distinctions_json(&notable),
         "clusters": counts,
         "means": means.collect::<Vec<_>>(),
         "examples": shown,

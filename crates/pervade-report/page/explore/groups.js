@@ -155,12 +155,12 @@ class Compare {
   constructor(explorer) {
     this.explorer = explorer;
     this.kept = { A: null, B: null };
-    this.choices = { A: this.choice("A"), B: this.choice("B") };
+    this.choices = { A: this.choice(), B: this.choice() };
     this.answer = el("div", { class: "answer", "aria-live": "polite" });
     this.fillChoices();
   }
 
-  choice(side) {
+  choice() {
     return el("select", { id: newId("group") });
   }
 
