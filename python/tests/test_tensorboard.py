@@ -117,7 +117,13 @@ def test_trials_are_runs_of_their_own(table):
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [("t.csv", "is the same file as DATA"), ("file", "must be a folder"), ("file/below", "cannot create"), ("m.pervade", "--out")],
+    [
+        ("t.csv", "is the same file as DATA"),
+        ("file", "must be a folder"),
+        ("file/below", "cannot create"),
+        ("m.pervade", "--out"),
+        *([("/proc/x", "cannot write to `/proc`")] if sys.platform == "linux" else []),
+    ],
 )
 def test_folders_that_cannot_be_used(table, folder, message):
     (table.parent / "file").write_text("notes")

@@ -254,10 +254,10 @@ impl Files {
         let named = folder.path.ancestors().map(|path| if path.as_os_str().is_empty() { here } else { path });
         let existing = named.into_iter().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(here);
         if existing.is_dir() {
-            return check_writable(&existing.join("events")).map_err(|error| match error {
-                Error::Io { source, .. } => Error::io("write to", existing, source),
-                other => other,
-            });
+            let probe = tempfile::Builder::new().prefix(".pervade-").tempfile_in(existing);
+            // Without the name of the file, which the user does not know.
+            let plain = |e: io::Error| io::Error::from(e.kind());
+            return probe.map(drop).map_err(|e| Error::io("write to", existing, plain(e)));
         }
         Err(Error::io("create", &folder.path, io::Error::from(io::ErrorKind::NotADirectory)))
     }

@@ -39,8 +39,11 @@ pub(crate) struct TensorBoard {
 impl TensorBoard {
     /// A run that is named after the model; the first event creates its folder.
     pub(crate) fn new(folder: &Path, model: &Path, restarts: usize, resume: bool) -> Self {
-        let name = outputs::name_of(model);
-        let name = name.strip_suffix(".pervade").filter(|stem| !stem.is_empty()).unwrap_or(&name).to_string();
+        // Never the name of the model itself, which may be written to the same folder.
+        let name = match (model.file_stem(), model.extension()) {
+            (Some(stem), Some(_)) => stem.to_string_lossy().into_owned(),
+            _ => format!("{}-run", outputs::name_of(model)),
+        };
         let (run, start, files) = (None, None, BTreeMap::new());
         Self { folder: folder.to_path_buf(), name, restarts, resume, run, start, files }
     }

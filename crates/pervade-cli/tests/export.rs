@@ -28,10 +28,13 @@ fn exports_do_not_depend_on_threads_and_say_what_they_take() {
     }
     assert_eq!(sandbox.bytes("1.onnx"), sandbox.bytes("2.onnx"));
     assert_eq!(sandbox.bytes("1.md"), sandbox.bytes("2.md"));
-    let told =
+    let summary =
         sandbox.run(&["export", "m.pervade", "--onnx", "1.onnx", "--no-score", "--json"]).done().json();
-    assert_eq!((&told["score"], &told["inputs"][1]["type"]), (&serde_json::Value::Null, &"float64".into()));
-    assert_eq!(told["bytes"].as_u64().unwrap(), sandbox.bytes("1.onnx").len() as u64);
+    assert_eq!(
+        (&summary["score"], &summary["inputs"][1]["type"]),
+        (&serde_json::Value::Null, &"float64".into())
+    );
+    assert_eq!(summary["bytes"].as_u64().unwrap(), sandbox.bytes("1.onnx").len() as u64);
     assert!(sandbox.bytes("1.onnx").len() < sandbox.bytes("2.onnx").len());
 }
 

@@ -17,8 +17,8 @@ use crate::{Outcome, outputs};
 #[command(after_help = "Example:
   pervade card digits.pervade --out README.md
 
-The card has the front matter that model hubs read; the licence is left to you. It holds names of columns and levels,
-but no rows.")]
+The card has the front matter that model hubs read; the licence is left to you. It holds
+names of columns and levels, but no rows.")]
 pub(crate) struct CardArgs {
     /// A model that `pervade fit` wrote
     #[arg(value_name = "MODEL")]

@@ -20,12 +20,14 @@ const MOST_INPUTS: usize = 12;
 #[command(after_help = "Example:
   pervade export digits.pervade --onnx digits.onnx
 
-The graph takes rows as they are, their preparation is part of it, and gives `cluster` (int64), `probabilities`,
-`latents` and `score` (float32). Tables of numbers are one input, `rows`, of shape [batch, columns]: float32, or
-float64 where columns have types, with NaN for missing cells. Tables with categories or dates have one input of
-shape [batch, 1] per column, with its name: float64 for numbers and for dates (seconds since 1970-01-01 UTC), text
-for levels. `score` is that of `pervade score`; for small tables of numbers that had no gaps in the fit it is NaN
-where cells are missing. Names, types and levels of the columns are in the file's metadata.")]
+The graph takes rows as they are, their preparation is part of it, and gives `cluster`
+(int64), `probabilities`, `latents` and `score` (float32). Tables of numbers are one input,
+`rows`, of shape [batch, columns]: float32, or float64 where columns have types, with NaN
+for missing cells. Tables with categories or dates have one input of shape [batch, 1] per
+column, with its name: float64 for numbers and for dates (seconds since 1970-01-01 UTC),
+text for levels. `score` is that of `pervade score`; for small tables of numbers that had no
+gaps in the fit it is NaN where cells are missing. Names, types and levels of the columns
+are in the file's metadata.")]
 pub(crate) struct ExportArgs {
     /// A model that `pervade fit` wrote
     #[arg(value_name = "MODEL")]
