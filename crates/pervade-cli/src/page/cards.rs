@@ -111,17 +111,20 @@ impl<'a> Cards<'a> {
 
     fn example(&self, example: &ExampleRow, columns: &[usize]) -> Example {
         let (data, texts) = (&self.facts.subject.table.data, self.facts.texts);
-        let is_sparse = matches!(data.values(), Values::Csr(_));
-        let cell = |&j: &usize| {
-            let x = data.cell(example.row, j);
-            (!is_sparse || x != 0.0).then(|| (texts.name(j).to_string(), texts.text(j, x)))
-        };
+        let cell = |&j: &usize| (texts.name(j).to_string(), texts.text(j, data.cell(example.row, j)));
         let picture = self.pictures.and_then(|_| {
             let mut row = vec![0.0; data.n_columns()];
             data.row_into(example.row, &mut row);
             self.picture(&row)
         });
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().filter_map(cell).collect() };
+        let cells = match data.values() {
+            _ if picture.is_some() => Vec::new(),
+            Values::Csr(csr) => {
+                let (columns, values) = csr.row(example.row);
+                self.largest(columns.iter().zip(values).map(|(&j, &x)| (j as usize, f64::from(x))).collect())
+            }
+            _ => columns.iter().map(cell).collect(),
+        };
         Example {
             row: Some(example.row),
             name: self.facts.name(example.row),
@@ -136,8 +139,25 @@ impl<'a> Cards<'a> {
         let texts = self.facts.texts;
         let cell = |&j: &usize| (texts.name(j).to_string(), texts.rounded(j, f64::from(row[j])));
         let picture = self.picture(row);
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().map(cell).collect() };
+        let is_sparse = matches!(self.facts.subject.table.data.values(), Values::Csr(_));
+        let cells = match &picture {
+            Some(_) => Vec::new(),
+            None if is_sparse => {
+                self.largest(row.iter().enumerate().map(|(j, &x)| (j, f64::from(x))).collect())
+            }
+            None => columns.iter().map(cell).collect(),
+        };
         Example { cells, picture, ..Example::default() }
+    }
+
+    /// The largest entries of a sparse row in one cell: it has few of the columns that other rows have.
+    fn largest(&self, mut entries: Vec<(usize, f64)>) -> Vec<(String, String)> {
+        entries.retain(|&(_, x)| x > 0.0);
+        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let texts = self.facts.texts;
+        let entry = |&(j, x): &(usize, f64)| format!("{} {}", texts.name(j), texts.rounded(j, x));
+        let shown: Vec<String> = entries.iter().take(CELLS).map(entry).collect();
+        vec![("largest entries".to_string(), shown.join(", "))]
     }
 
     /// A row as a picture, reduced by a whole factor if it is large; none if rows are no pictures.

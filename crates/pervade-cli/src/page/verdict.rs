@@ -119,6 +119,11 @@ fn next(facts: &Facts<'_>, about: &Metadata) -> Vec<String> {
                     consensus of ten restarts.";
         steps.push(step.to_string());
     }
+    if about.column_names.is_none() && about.image.is_none() {
+        let step = "The columns have no names: `pervade fit` with `--column-names FILE` takes them from a text file, and this \
+                    page then speaks of terms or features.";
+        steps.push(step.to_string());
+    }
     let ending = if about.image.is_some() { "png" } else { "csv" };
     steps.push(format!("`pervade generate {model} --out new.{ending}` makes new rows of every cluster."));
     steps
