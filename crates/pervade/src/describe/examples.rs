@@ -141,6 +141,8 @@ pub(super) fn outliers<D: Device>(
     let mut rows: Vec<usize> = (0..results.anomalies.len()).collect();
     rows.sort_by(|&a, &b| results.anomalies[b].total_cmp(&results.anomalies[a]).then(a.cmp(&b)));
     rows.truncate(options.outliers);
+    // Single pixels say nothing; the page has the picture.
+    let n_costs = if model.image().is_some() { 0 } else { options.costs };
     let of_row = |row: usize| {
         let costs = model.cell_costs(device, data, row)?.into_iter().map(|cost| OutlierCell {
             column: texts.name(cost.column).to_string(),
@@ -149,7 +151,7 @@ pub(super) fn outliers<D: Device>(
             nats: cost.nats,
         });
         // Where both read the same, there is nothing to tell.
-        let costs = costs.filter(|cost| cost.value != cost.expected).take(options.costs);
+        let costs = costs.filter(|cost| cost.value != cost.expected).take(n_costs);
         Ok(OutlierRow {
             example: example(results, row),
             cluster: results.assignments.clusters[row] as usize,
