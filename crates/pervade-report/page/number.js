@@ -129,7 +129,7 @@ function mergeChart(tree) {
   const right = width - 16;
   const bottom = top + leaves.length * row;
   const x = treeScale(first, left, right);
-  const y = (place) => top + (place + 0.5) * row;
+  const y = (position) => top + (position + 0.5) * row;
   const { chosen } = tree;
   // Between the merge that left so many and the next.
   const cut = chosen >= first ? left : (x(chosen) + x(Math.max(1, chosen - 1))) / 2;

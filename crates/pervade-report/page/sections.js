@@ -218,6 +218,10 @@ function outlierSection(content) {
   const pictures = outliers.some((outlier) => outlier.example.picture !== null);
   const costly = outliers.some((outlier) => outlier.costs.length > 0);
   const named = outliers.some((outlier) => outlier.example.name !== null);
+  // Without them, the row's own cells say at least what it is.
+  const celled = !costly && !pictures && outliers.some((outlier) => outlier.example.cells.length > 0);
+  const cellText = ({ cells }) =>
+    cells.map(([name, value], i) => [i > 0 && ", ", data(name), " ", el("b", {}, data(value))]);
   const rows = outliers.map(({ example, cluster, score, costs }, i) => [
     rowName(example),
     ...(named ? [data(example.name ?? "")] : []),
@@ -236,6 +240,7 @@ function outlierSection(content) {
     cluster === null ? "–" : badge(cluster),
     number(score),
     ...(costly ? [costItems(costs)] : []),
+    ...(celled ? [cellText(example)] : []),
   ]);
   const headings = [
     "Row",
@@ -244,6 +249,7 @@ function outlierSection(content) {
     "Cluster",
     "Score (nats)",
     ...(costly ? ["Columns that cost most"] : []),
+    ...(celled ? ["Some of its cells"] : []),
   ];
   const inOrder = outliers.every(({ score }, i) => i === 0 || !(score < outliers[i - 1].score));
   const csv = () => [
@@ -270,6 +276,7 @@ function outlierSection(content) {
     table("Rows least like any cluster, the strangest first", headings, rows, {
       numeric: [0, 2 + named + pictures],
       class: "outliers",
+      hideCaption: true,
     }),
     downloads("Rows least like any cluster", { rows: csv }),
   ];

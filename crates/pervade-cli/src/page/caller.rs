@@ -31,8 +31,8 @@ impl Caller {
         }
     }
 
-    /// What to do next; `settled` if there were enough restarts for a consensus.
-    pub(super) fn next_steps(&self, settled: bool, is_image: bool) -> Vec<String> {
+    /// What to do next; `settled` if there were enough restarts for a consensus, `unnamed` if columns lack names.
+    pub(super) fn next_steps(&self, settled: bool, is_image: bool, unnamed: bool) -> Vec<String> {
         let (own, restarts, generate) = match self {
             Self::Command { model, data } => (
                 vec![
@@ -57,6 +57,9 @@ impl Caller {
         };
         let more =
             format!("{restarts} says how stable the clusters are, and takes the consensus of ten restarts.");
-        own.into_iter().chain((!settled).then_some(more)).chain([generate]).collect()
+        let names = "The columns have no names: `pervade fit` with `--column-names FILE` takes them from a text file, and this \
+                     page then speaks of terms or features.";
+        let names = (unnamed && matches!(self, Self::Command { .. })).then(|| names.to_string());
+        own.into_iter().chain((!settled).then_some(more)).chain(names).chain([generate]).collect()
     }
 }

@@ -9,7 +9,7 @@ use pervade_report::{Between, Cluster, Distinction, Distribution, Example, Outli
 use super::Facts;
 
 /// Cells of an example.
-const CELLS: usize = 8;
+pub(super) const CELLS: usize = 8;
 /// Pairs of clusters with examples.
 const PAIRS: usize = 60;
 

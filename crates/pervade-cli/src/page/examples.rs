@@ -6,6 +6,7 @@ use pervade::model::Vade;
 use pervade_report::{Example, Picture};
 
 use super::TableView;
+use super::cards::CELLS;
 use crate::picture::Tone;
 
 /// Larger pictures are reduced to about this many pixels per side.
@@ -37,20 +38,23 @@ impl<'a> Examples<'a> {
         (!name.is_empty()).then(|| name.chars().take(LONGEST_NAME).collect())
     }
 
-    /// A row of the table, with these columns unless it is a picture.
+    /// A row of the table, with these columns unless it is a picture or sparse.
     pub(crate) fn of_row(&self, row: usize, columns: &[usize]) -> Example {
         let data = self.table.data;
-        let is_sparse = matches!(data.values(), Values::Csr(_));
-        let cell = |&j: &usize| {
-            let x = data.cell(row, j);
-            (!is_sparse || x != 0.0).then(|| (self.texts.name(j).to_string(), self.texts.text(j, x)))
-        };
+        let cell = |&j: &usize| (self.texts.name(j).to_string(), self.texts.text(j, data.cell(row, j)));
         let picture = self.pictures.and_then(|_| {
             let mut values = vec![0.0; data.n_columns()];
             data.row_into(row, &mut values);
             self.picture(&values)
         });
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().filter_map(cell).collect() };
+        let cells = match data.values() {
+            _ if picture.is_some() => Vec::new(),
+            Values::Csr(csr) => {
+                let (columns, values) = csr.row(row);
+                self.largest(columns.iter().zip(values).map(|(&j, &x)| (j as usize, f64::from(x))).collect())
+            }
+            _ => columns.iter().map(cell).collect(),
+        };
         Example { row: Some(row), name: self.name(row), cells, picture, ..Example::default() }
     }
 
@@ -58,8 +62,24 @@ impl<'a> Examples<'a> {
     pub(crate) fn generated(&self, row: &[f32], columns: &[usize]) -> Example {
         let cell = |&j: &usize| (self.texts.name(j).to_string(), self.texts.rounded(j, f64::from(row[j])));
         let picture = self.picture(row);
-        let cells = if picture.is_some() { Vec::new() } else { columns.iter().map(cell).collect() };
+        let is_sparse = matches!(self.table.data.values(), Values::Csr(_));
+        let cells = match &picture {
+            Some(_) => Vec::new(),
+            None if is_sparse => {
+                self.largest(row.iter().enumerate().map(|(j, &x)| (j, f64::from(x))).collect())
+            }
+            None => columns.iter().map(cell).collect(),
+        };
         Example { cells, picture, ..Example::default() }
+    }
+
+    /// The largest entries of a sparse row in one cell: it has few of the columns that other rows have.
+    fn largest(&self, mut entries: Vec<(usize, f64)>) -> Vec<(String, String)> {
+        entries.retain(|&(_, x)| x > 0.0);
+        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let entry = |&(j, x): &(usize, f64)| format!("{} {}", self.texts.name(j), self.texts.rounded(j, x));
+        let shown: Vec<String> = entries.iter().take(CELLS).map(entry).collect();
+        vec![("largest entries".to_string(), shown.join(", "))]
     }
 
     /// A row as a picture, reduced by a whole factor if it is large; none if rows are no pictures.

@@ -9,10 +9,11 @@ use crate::words;
 
 /// From so many rows on, it is worth a word.
 const LONG: usize = 100_000;
-/// Seconds of two threads per row of the map, and per row and parameter of the networks; measured on a table of a million rows and on
-/// MNIST.
-const PER_POINT: f64 = 4e-4;
-const PER_PARAMETER: f64 = 1.6e-10;
+/// Seconds of two threads per row of the map, per row, and per row and parameter of the networks. MNIST's page, with 3.4 million
+/// parameters, took 19 s.
+const PER_POINT: f64 = 1.5e-4;
+const PER_ROW: f64 = 1e-5;
+const PER_PARAMETER: f64 = 5e-11;
 /// Bytes of a page without a map, and per row and array of the map.
 const BASE: usize = 300_000;
 const PER_CELL: f64 = 1.3;
@@ -26,7 +27,8 @@ pub(crate) fn forecast(model: &Vade, table: &Table, points: usize, threads: usiz
         return None;
     }
     let shown = rows.min(points);
-    let work = shown as f64 * PER_POINT + (rows * model.n_parameters()) as f64 * PER_PARAMETER;
+    let per_row = PER_ROW + model.n_parameters() as f64 * PER_PARAMETER;
+    let work = shown as f64 * PER_POINT + rows as f64 * per_row;
     let seconds = work * 2.0 / threads.clamp(1, 8) as f64;
     let arrays = ARRAYS + super::map::COLOURS.min(model.n_columns());
     let bytes = BASE + (shown as f64 * arrays as f64 * PER_CELL) as usize;

@@ -23,7 +23,11 @@ pub(super) fn of(facts: &Facts<'_>) -> Result<Verdict> {
     Ok(Verdict {
         sentences: sentences(facts, about)?,
         warnings: warnings(facts, about),
-        next_steps: facts.subject.caller.next_steps(is_settled(about), about.image.is_some()),
+        next_steps: facts.subject.caller.next_steps(
+            is_settled(about),
+            about.image.is_some(),
+            about.column_names.is_none() && about.image.is_none(),
+        ),
     })
 }
 

@@ -72,7 +72,7 @@ fn of_numbers(
         return Distinction { name, column, level, difference, auc, inside, outside, distribution };
     }
     let parts = [sorted.values(|k| k == cluster), sorted.values(|k| k != cluster)];
-    let median = |values: &[(f64, usize)]| texts.text(column, quantile(values, 0.5).unwrap_or(f64::NAN));
+    let median = |values: &[(f64, usize)]| texts.rounded(column, quantile(values, 0.5).unwrap_or(f64::NAN));
     let [inside, outside] = [median(&parts[0]), median(&parts[1])];
     let names = texts.levels(column);
     let distribution = if (1..=MOST_LEVELS).contains(&names.len()) {
@@ -87,7 +87,7 @@ fn of_numbers(
         let all = sorted.values(|_| true);
         let end = |share: f64| quantile(&all, share).unwrap_or(0.0);
         let range = [end(BEYOND), end(1.0 - BEYOND)];
-        let labels = range.map(|x| texts.text(column, x));
+        let labels = range.map(|x| texts.rounded(column, x));
         let (range, bins) = bins_for(&all, range);
         let [inside, outside] = parts.map(|values| histogram(values.into_iter(), range, bins));
         Distribution::Histogram { range, labels, inside, outside, generated: Vec::new() }

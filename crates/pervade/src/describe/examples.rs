@@ -58,12 +58,24 @@ pub(super) fn typical(data: &Dataset, results: &RowResults, cluster: usize, n: u
     let mut rows: Vec<usize> = rows_of(results, cluster).collect();
     rows.sort_by(|&a, &b| results.confidence(b).total_cmp(&results.confidence(a)).then(a.cmp(&b)));
     rows.truncate(rows.len().div_ceil(2).max(n));
+    keep_usual_lengths(data, &mut rows, n);
     let mut ranked: Vec<(usize, usize)> = rows.into_iter().map(|row| (n_missing(data, row), row)).collect();
     ranked.sort_by(|&(gaps_a, a), &(gaps_b, b)| {
         let by_score = results.scores[b].total_cmp(&results.scores[a]);
         gaps_a.cmp(&gaps_b).then(by_score).then(a.cmp(&b))
     });
     ranked.into_iter().take(n).map(|(_, row)| example(results, row)).collect()
+}
+
+/// Drops the sparse rows with fewer entries than half of the others have: the shorter a row, the higher its score.
+fn keep_usual_lengths(data: &Dataset, rows: &mut Vec<usize>, n: usize) {
+    let Values::Csr(csr) = data.values() else { return };
+    let length = |row: usize| csr.row(row).0.len();
+    let mut lengths: Vec<usize> = rows.iter().map(|&row| length(row)).collect();
+    lengths.sort_unstable();
+    if let Some(&median) = lengths.get(lengths.len() / 2).filter(|_| lengths.len() > 2 * n) {
+        rows.retain(|&row| length(row) >= median);
+    }
 }
 
 fn n_missing(data: &Dataset, row: usize) -> usize {
@@ -129,6 +141,8 @@ pub(super) fn outliers<D: Device>(
     let mut rows: Vec<usize> = (0..results.anomalies.len()).collect();
     rows.sort_by(|&a, &b| results.anomalies[b].total_cmp(&results.anomalies[a]).then(a.cmp(&b)));
     rows.truncate(options.outliers);
+    // Single pixels say nothing; the page has the picture.
+    let n_costs = if model.image().is_some() { 0 } else { options.costs };
     let of_row = |row: usize| {
         let costs = model.cell_costs(device, data, row)?.into_iter().map(|cost| OutlierCell {
             column: texts.name(cost.column).to_string(),
@@ -137,7 +151,7 @@ pub(super) fn outliers<D: Device>(
             nats: cost.nats,
         });
         // Where both read the same, there is nothing to tell.
-        let costs = costs.filter(|cost| cost.value != cost.expected).take(options.costs);
+        let costs = costs.filter(|cost| cost.value != cost.expected).take(n_costs);
         Ok(OutlierRow {
             example: example(results, row),
             cluster: results.assignments.clusters[row] as usize,
