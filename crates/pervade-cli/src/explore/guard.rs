@@ -85,7 +85,8 @@ fn random() -> Result<String> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::device(format!("the system gave no random numbers for the token: {e}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(digits.concat())
 }
 
 #[cfg(test)]
