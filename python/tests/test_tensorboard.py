@@ -1,7 +1,6 @@
 """`fit --tensorboard`, read by TensorBoard's own reader."""
 
 import json
-import re
 import subprocess
 import sys
 
@@ -78,7 +77,7 @@ def test_every_curve_is_found(table):
 
 def test_the_projector_has_latents_and_the_map(table):
     folder = table.parent
-    fit(folder, "--tensorboard", "runs", "--keep-columns", "id", "--assignments", "a.csv", "--out", "m.pervade")
+    fit(folder, "--tensorboard", "runs", "--keep-columns", "id", "--out", "m.pervade")
     run = folder / "runs/m"
     config = text_format.Parse((run / "projector_config.pbtxt").read_text(), ProjectorConfig())
     assert [e.tensor_name for e in config.embeddings] == ["latents", "map"]
@@ -87,8 +86,9 @@ def test_the_projector_has_latents_and_the_map(table):
     header, *lines = (run / config.embeddings[0].metadata_path).read_text().splitlines()
     assert header.split("\t") == ["cluster", "probability", "row", "label", "id"]
     assert lines[4].split("\t")[2:] == ["5", "y", "id 4"]
-    assigned = re.findall(r",(\d)(?:,|$)", (folder / "a.csv").read_text(), re.MULTILINE)
-    assert [line.split("\t")[0] for line in lines] == assigned
+    command = [sys.executable, "-m", "pervade", "assign", "m.pervade", "t.csv", "--labels", "column:y", "--json"]
+    assigned = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert [int(line.split("\t")[0]) for line in lines] == json.loads(assigned)["assignments"]
 
 
 def test_large_tables_are_sampled(tmp_path):
