@@ -143,7 +143,7 @@ def test_penguins_with_gaps_and_categories(small):
 
 def test_columns_of_every_type(small):
     frame = pandas_frame()
-    vade = small(3).fit(frame)
+    vade = small(3, column_types={"visits": "count"}).fit(frame)
     types = {column["type"] for column in columns(vade)}
     assert types == {"number", "count", "category", "ordered", "yes/no", "date"}
     check(vade, frame, feeds_of(vade, frame))

@@ -70,8 +70,14 @@ fn hostile_names_stay_text_on_a_card() {
     let fit = ["fit", "x.csv", "--labels", "column:y", "-k", "2", "--out", "m.pervade"];
     sandbox.run(&[&fit[..], &QUICK].concat()).done();
     let card = sandbox.run(&["card", "m.pervade"]).done().stdout;
+    // What is left without escaped characters.
+    let mut markup = card.clone();
+    while let Some(at) = markup.find('\\') {
+        let escaped = markup[at + 1..].chars().next().map_or(0, char::len_utf8);
+        markup.replace_range(at..at + 1 + escaped, "");
+    }
     for hostile in ["<script", "[x](", "`code`", "\n# title", "<!--", "\u{202e}"] {
-        assert!(!card.contains(hostile), "{hostile:?} in {card}");
+        assert!(!markup.contains(hostile), "{hostile:?} in {card}");
     }
     assert!(card.contains("\\<script\\>alert(1)") && card.contains('🐧'), "{card}");
     sandbox.run(&["export", "m.pervade", "--onnx", "m.onnx"]).done();
