@@ -100,10 +100,10 @@ fn agreement(restarts: &[RestartSummary]) -> String {
             format!("Restarts {} and {} agree least: ARI {ari:.3}.\n", a + 1, b + 1)
         });
     }
-    let heading: String = (1..=n).map(|i| format!("{i:>7}")).collect();
+    let heading = (1..=n).map(|i| format!("{i:>7}")).collect::<Vec<_>>().concat();
     let mut text = format!("\n  ARI of restarts\n  {:>2}{heading}\n", "");
     for (i, restart) in restarts.iter().enumerate() {
-        let cells: String = restart.agreement.iter().map(|ari| format!("{ari:>7.3}")).collect();
+        let cells = restart.agreement.iter().map(|ari| format!("{ari:>7.3}")).collect::<Vec<_>>().concat();
         text.push_str(&format!("  {:>2}{cells}\n", i + 1));
     }
     text
