@@ -33,7 +33,7 @@ STYLE = """
 .pervade-card .pervade-title { font-size: 15px; font-weight: 600; }
 .pervade-card .pervade-sides { display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: flex-start; margin: 8px 0 4px; }
 .pervade-card table { border-collapse: collapse; border: none; margin: 0; font-size: 12px; color: inherit; }
-.pervade-card tr, .pervade-card tbody tr:nth-child(odd), .pervade-card tbody tr:hover { background: transparent; }
+.pervade-card tr, .pervade-card tbody tr:nth-child(odd), .pervade-card tbody tr:hover { background: transparent !important; }
 .pervade-card th, .pervade-card td { border: none; padding: 1px 6px; text-align: right; font-weight: normal; color: inherit; }
 .pervade-card thead th { opacity: 0.8; }
 .pervade-card td.pervade-bar { text-align: left; width: 180px; min-width: 90px; }
@@ -168,7 +168,7 @@ def drawing(positions: NDArray[np.float32], clusters: NDArray[np.int32]) -> str:
         x, y = own[((own - np.median(own, axis=0)) ** 2).sum(axis=1).argmin()]
         names.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" dominant-baseline="central" font-size="12" '
-            f'font-weight="700" fill="#fff" stroke="#000" stroke-width="3" paint-order="stroke">{cluster}</text>'
+            f'font-weight="700" fill="#fff" stroke="#222" stroke-width="3" stroke-linejoin="round" paint-order="stroke">{cluster}</text>'
         )
     rows = f"{len(clusters):,} rows"
     return (

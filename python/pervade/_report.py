@@ -9,7 +9,7 @@ from pervade import _core
 
 # The page may run its own scripts and offer downloads, and reaches nothing of the notebook around it.
 FRAME = (
-    '<iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts allow-downloads" loading="lazy" '
+    '<iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts allow-downloads" '
     'style="width: 100%; height: 760px; border: 1px solid rgba(128, 128, 128, 0.4); border-radius: 4px"></iframe>'
 )
 

@@ -101,9 +101,9 @@ def test_map_and_markers(adata, tmp_path):
 def test_markers_are_planted(adata):
     groups = np.arange(200) % 2
     adata.layers["planted"] = np.random.default_rng(1).normal(size=(200, 12)).astype(np.float32)
-    adata.layers["planted"][:, 7] += 8 * groups
+    adata.layers["planted"][:, 3:8] += 8 * groups[:, None]
     vade = pervade.anndata.fit(adata, 2, layer="planted", **SMALL)
     pervade.anndata.add_markers(adata, vade, layer="planted")
     high = str(int(vade.labels_[groups == 1].mean() > 0.5))
-    assert adata.uns["vade_markers"]["names"][high][0] == adata.var_names[7]
+    assert adata.uns["vade_markers"]["names"][high][0] in adata.var_names[3:8]
     assert adata.uns["vade_markers"]["auc"][high][0] > 0.9

@@ -47,7 +47,7 @@ def test_the_map_has_every_row_of_a_small_table(small, rows):
     vade = small().fit(rows)
     dots = "".join(path.get("d") for path in card(vade).iter("path"))
     assert dots.count("M") == 200 and [name.text for name in card(vade).iter("text")] == ["0", "1", "2"]
-    assert vade._repr_html_() == vade._repr_html_() == pickle.loads(pickle.dumps(vade))._repr_html_()
+    assert vade._card() == vade._card() == pickle.loads(pickle.dumps(vade))._card()
 
 
 def test_long_tables_have_a_sample(small):

@@ -291,15 +291,13 @@ pub(crate) fn on_graph_of_rows(about: &Metadata) -> Option<String> {
 /// What became of the restarts, if there were several.
 pub(crate) fn restarts(about: &Metadata) -> Option<String> {
     let (stability, n) = (about.stability?, about.restarts.len());
-    let model = match &about.consensus {
-        Some(consensus) => format!(
+    let model = match (&about.consensus, about.record.reference) {
+        (Some(consensus), _) => format!(
             "the model is their consensus: on average {} of them agree on the cluster of a row",
             words::percent(consensus.agreement)
         ),
-        None => match about.record.reference {
-            Some(reference) => format!("number {} was trained towards the final clusters", reference + 1),
-            None => format!("kept number {}", about.record.restart + 1),
-        },
+        (None, Some(reference)) => format!("number {} was trained towards the final clusters", reference + 1),
+        (None, None) => format!("kept number {}", about.record.restart + 1),
     };
     Some(format!("Restarts: {n}; {model}. Their stability (mean ARI) is {stability:.3}; 1 is perfect."))
 }

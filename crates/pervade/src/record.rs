@@ -110,7 +110,9 @@ impl MergeTree {
             }
             holds
         };
+        let n_rows = self.sizes.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
         self.sizes.len() == n_components
+            && n_rows.is_some()
             && self.modularity.is_finite()
             && (1..=self.merges.len() + 1).contains(&self.natural_clusters)
             && self.merges.iter().all(&mut is_next)

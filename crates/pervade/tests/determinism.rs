@@ -245,7 +245,7 @@ fn checkpoints_of_other_runs_are_refused() {
     let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.learning_rate = 0.25));
     assert!(text.contains("`learning-rate` was") && text.ends_with("now 0.25"), "{text}");
     let text = refused(&data(), &settings(Recipe::Robust).with(|s| s.starts = Some(2)));
-    assert!(text.ends_with("other settings: `starts` was null, now 2"), "{text}");
+    assert!(text.ends_with("other settings: `starts` was not given, now 2"), "{text}");
 }
 
 #[test]

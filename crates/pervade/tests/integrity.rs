@@ -321,6 +321,7 @@ fn edited_checkpoints_never_panic() {
         "entropy",
         "silhouette",
         "natural_clusters",
+        "/merges",
         "/starts/",
         "score",
         "remarks",

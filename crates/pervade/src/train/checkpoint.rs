@@ -358,5 +358,7 @@ fn first_difference(then: &Settings, now: &Settings) -> Option<String> {
     let (then, now) = (table(then), table(now));
     let (then, now) = (then.as_object()?, now.as_object()?);
     let field = then.iter().find(|(name, value)| now.get(*name) != Some(value))?;
-    Some(format!("`{}` was {}, now {}", field.0.replace('_', "-"), field.1, now.get(field.0)?))
+    let shown =
+        |value: &serde_json::Value| if value.is_null() { "not given".to_string() } else { value.to_string() };
+    Some(format!("`{}` was {}, now {}", field.0.replace('_', "-"), shown(field.1), shown(now.get(field.0)?)))
 }

@@ -55,26 +55,17 @@ struct Start {
 /// Mixtures whose modularities on the graph of the latents differ by less are equally good there.
 const EQUAL_MODULARITY: f64 = 0.0015;
 
-/// The mixture with the best clusters; none of none.
+/// The mixture with the best clusters; `None` if there is none.
 ///
 /// The most likely mixture need not have the best clusters; modularity on the graph of the same latents tells. (USPS, the worst
 /// of ten restarts: ACC 87 by likelihood, 93 by modularity.) Between mixtures that are equal there, the graph of the
 /// prepared rows decides: it does not share the mistakes of the latents (docs/paper.md).
-fn best_start(starts: Vec<Start>) -> Option<EmFit> {
+fn best_start(mut starts: Vec<Start>) -> Option<EmFit> {
     let highest = starts.iter().map(|start| start.own).fold(f64::NEG_INFINITY, f64::max);
-    let key = |start: &Start| match start.judged {
-        Some(judged) if start.own > highest - EQUAL_MODULARITY => (1, judged),
-        Some(_) => (0, start.own),
-        None => (1, start.own),
-    };
-    let better = |a: &Start, b: &Start| {
-        let ((a_rank, a_score), (b_rank, b_score)) = (key(a), key(b));
-        a_rank > b_rank || a_rank == b_rank && a_score > b_score
-    };
-    starts
-        .into_iter()
-        .reduce(|best, next| if better(&next, &best) { next } else { best })
-        .map(|best| best.fit)
+    starts.retain(|start| start.judged.is_none() || start.own > highest - EQUAL_MODULARITY);
+    let score = |start: &Start| start.judged.unwrap_or(start.own);
+    let best = starts.into_iter().reduce(|best, next| if score(&next) > score(&best) { next } else { best });
+    best.map(|start| start.fit)
 }
 
 /// On a graph of fewer rows such differences are chance.
