@@ -10,9 +10,10 @@ use crate::words;
 /// From so many rows on, it is worth a word.
 const LONG: usize = 100_000;
 /// Seconds of two threads per row of the map, per row, and per row and parameter of the networks. MNIST's page, with 3.4 million
-/// parameters, took 19 s.
-const PER_POINT: f64 = 1.5e-4;
+/// parameters, took 19 s; a million rows of five typed columns some minutes, as their scores are means over many samples.
+const PER_POINT: f64 = 3e-4;
 const PER_ROW: f64 = 1e-5;
+const PER_TYPED_ROW: f64 = 1.2e-4;
 const PER_PARAMETER: f64 = 5e-11;
 /// Bytes of a page without a map, and per row and array of the map.
 const BASE: usize = 300_000;
@@ -27,7 +28,9 @@ pub(crate) fn forecast(model: &Vade, table: &Table, points: usize, threads: usiz
         return None;
     }
     let shown = rows.min(points);
-    let per_row = PER_ROW + model.n_parameters() as f64 * PER_PARAMETER;
+    let is_typed = model.schema().is_some();
+    let per_row =
+        if is_typed { PER_TYPED_ROW } else { PER_ROW } + model.n_parameters() as f64 * PER_PARAMETER;
     let work = shown as f64 * PER_POINT + rows as f64 * per_row;
     let seconds = work * 2.0 / threads.clamp(1, 8) as f64;
     let arrays = ARRAYS + super::map::COLOURS.min(model.n_columns());
