@@ -300,10 +300,12 @@ class PointMap {
       const swatch = this.coloring.array === "cluster" ? badge(i) : el("span", { class: "swatch" });
       if (swatch.className === "swatch") swatch.style.background = css(clusterColor(i));
       const text = this.coloring.array === "cluster" ? (this.content.clusters[i]?.name ?? "") : name;
-      return button([swatch, text && [" ", data(trimmed(text, 30))]], () => this.toggle(i, buttons), {
+      const short = trimmed(text, 30);
+      return button([swatch, text && [" ", data(short)]], () => this.toggle(i, buttons), {
         class: "chip",
         "aria-pressed": "false",
-        "aria-label": name,
+        // What is seen must be part of what is read aloud.
+        "aria-label": text === "" ? name : name.replace(text, () => short),
       });
     });
     return el(
