@@ -75,7 +75,7 @@ pub(crate) struct Common {
     /// Overwrite an output file even if it exists and is of another kind
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) force: bool,
-    /// Threads to use; the result does not depend on it [default: all cores]
+    /// Threads to use; the result does not depend on it [default: all cores, divided among the ranks on a machine]
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
     /// Device to compute on: auto, cpu, cuda, or cuda:N for the N-th device from 0
@@ -92,10 +92,10 @@ pub(crate) struct Common {
 const MAX_THREADS: usize = 4096;
 
 impl Common {
-    /// The requested number of threads, by default all cores.
+    /// The requested number of threads, by default all cores, or this rank's part of them.
     pub(crate) fn threads(&self) -> Result<usize> {
         match self.threads {
-            None => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
+            None => Ok(crate::ranks::default_threads()),
             Some(n) if (1..=MAX_THREADS).contains(&n) => Ok(n),
             Some(n) => Err(Error::setting("threads", n, format!("must be between 1 and {MAX_THREADS}"))),
         }

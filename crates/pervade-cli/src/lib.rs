@@ -19,6 +19,7 @@ mod outputs;
 mod page;
 mod picture;
 mod progress;
+mod ranks;
 mod report;
 mod settings;
 mod tables;

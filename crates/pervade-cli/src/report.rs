@@ -13,6 +13,7 @@ use pervade::record::{Level, RestartRecord, StateScores};
 use pervade::{Fit, Result};
 use serde::Serialize;
 
+use crate::ranks::RankReport;
 use crate::{outputs, words};
 
 /// Seconds of each part of a fit.
@@ -86,6 +87,9 @@ pub(crate) struct FitReport<'f> {
     explained: &'f [ExplainedColumn],
     chosen: usize,
     restarts: Vec<RestartReport<'f>>,
+    /// Where the time of the first rank went, if there were ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ranks: Option<RankReport>,
     #[serde(flatten)]
     pub(crate) labelled: Option<LabelScores>,
 }
@@ -151,6 +155,7 @@ impl<'f> FitReport<'f> {
             chosen: fit.chosen,
             labelled: score(&fit.clusters)?,
             restarts,
+            ranks: None,
         })
     }
 }

@@ -53,6 +53,10 @@ pub(crate) struct SettingFlags {
     /// Seed of all random numbers: the same seed gives the same file
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Equal parts of each batch, a power of two, for training on several ranks; the model does not depend on how many
+    /// ranks there are
+    #[arg(long, value_name = "S")]
+    shares: Option<usize>,
     /// Latent columns
     #[arg(long, value_name = "J", help_heading = FINE)]
     latents: Option<usize>,

@@ -43,6 +43,12 @@ pub enum Error {
         /// How many were requested.
         components: usize,
     },
+    /// The ranks cannot be started, or cannot exchange data.
+    #[error("{problem}")]
+    Ranks {
+        /// The problem, as a message.
+        problem: String,
+    },
     /// The caller interrupted a long computation.
     #[error("interrupted")]
     Interrupted,

@@ -236,6 +236,19 @@ pub struct Settings {
     pub keep: Keep,
     /// The seed of every random number.
     pub seed: u64,
+    /// Equal parts of each batch, a power of two. Ranks divide them among themselves, and the model does not depend on how
+    /// many ranks there are.
+    #[serde(default = "one_share", skip_serializing_if = "is_one")]
+    pub shares: usize,
+}
+
+fn one_share() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(shares: &usize) -> bool {
+    *shares == 1
 }
 
 /// The value of `starts` in files of versions without it, and in `paper`.
@@ -295,6 +308,7 @@ impl Settings {
             choose: Choice::Consensus,
             keep: Keep::Best,
             seed: 0,
+            shares: 1,
         };
         match recipe {
             Recipe::Robust => robust,
@@ -351,6 +365,7 @@ impl Settings {
         };
         // Files leave it out where it is the default, so that older versions can read them.
         keys.entry("network").or_insert_with(|| self.network.to_string().into());
+        keys.entry("shares").or_insert_with(|| self.shares.into());
         keys.entry("neighbour_weight").or_insert_with(|| self.neighbour_weight.into());
         keys
     }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::choice::{Compared, Fit, judge, model_of};
-use crate::compute::Device;
+use crate::compute::{Alone, Device, Ranks};
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
+use crate::ranks::{check_ranks, check_resumed};
 use crate::record::Finished;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
@@ -22,9 +23,23 @@ pub fn fit<D: Device>(
     observer: &mut dyn Observer,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Fit> {
+    fit_on_ranks(data, settings, device, &Alone, observer, checkpoints)
+}
+
+/// [`fit`] by several processes together, each of which calls this function with the same rows and settings; all get the
+/// same model, whatever their number. The observer must give the same answer on all ranks. Only rank 0 writes checkpoints.
+pub fn fit_on_ranks<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    ranks: &dyn Ranks,
+    observer: &mut dyn Observer,
+    checkpoints: Option<&Checkpoints>,
+) -> Result<Fit> {
     require_memory(device, data, settings, settings.settings.restarts, checkpoints.is_some())?;
     let checksum = data.checksum();
-    let fit = fit_from(data, &checksum, settings, device, observer, checkpoints);
+    check_ranks(ranks, settings, &checksum)?;
+    let fit = fit_from(data, &checksum, settings, device, ranks, observer, checkpoints);
     let unchanged = match &fit {
         // The data were checked when the checkpoint was saved.
         Err(Error::Interrupted { .. }) => data.check_unchanged(),
@@ -48,12 +63,14 @@ fn fit_from<D: Device>(
     checksum: &str,
     settings: &CheckedSettings,
     device: &D,
+    ranks: &dyn Ranks,
     observer: &mut dyn Observer,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Fit> {
     check_rows_differ(data)?;
-    let run = Run::new(device, data, settings)?;
-    checkpoints.map_or(Ok(()), Checkpoints::prepare)?;
+    let run = Run { ranks, ..Run::new(device, data, settings)? };
+    let is_first_rank = ranks.rank() == 0;
+    checkpoints.filter(|_| is_first_rank).map_or(Ok(()), Checkpoints::prepare)?;
     // Before anything is trained: rows that it cannot take are refused now.
     let run = Run { judge: judge(&run, observer)?, ..run };
     let (mut finished, mut resumed) = match checkpoints {
@@ -62,7 +79,8 @@ fn fit_from<D: Device>(
         }
         _ => (Vec::new(), None),
     };
-    let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints {
+    check_resumed(ranks, &progress_of(&finished, resumed.as_ref()))?;
+    let save_state = |pack: Option<&Pack<D>>, finished: &[_]| match checkpoints.filter(|_| is_first_rank) {
         Some(checkpoints) => {
             // The state in a checkpoint was always trained on the data of its checksum.
             data.check_unchanged_since(checksum)?;
@@ -149,6 +167,18 @@ fn train_pack<D: Device>(
             return train(run, pack, observer, save, callback);
         }
         run_trial(run, pack, observer, save)?;
+    }
+}
+
+/// Where a resumed run continues, in words.
+fn progress_of<D: Device>(finished: &[(Finished, Vec<f32>)], pack: Option<&Pack<D>>) -> String {
+    match pack.map(|pack| &pack.state) {
+        None if finished.is_empty() => "the beginning".to_string(),
+        None => format!("the end of restart {}", finished.len()),
+        Some(state) => {
+            let (stage, epoch, step) = (state.stage.name(), state.epoch, state.step);
+            format!("{stage}, restart {}, epoch {epoch}, step {step}", state.restarts.start)
+        }
     }
 }
 

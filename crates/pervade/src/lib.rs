@@ -69,6 +69,7 @@ pub mod nn;
 mod plain;
 #[cfg(any(feature = "images", feature = "parquet"))]
 mod quiet;
+mod ranks;
 pub mod record;
 mod rows;
 #[doc(hidden)]
@@ -94,7 +95,7 @@ pub use config::{Clusters, Recipe, Settings};
 #[doc(inline)]
 pub use data::Dataset;
 pub use error::{Error, Hint, Result, Term};
-pub use fit::{fit, fit_restarts};
+pub use fit::{fit, fit_on_ranks, fit_restarts};
 #[doc(inline)]
 pub use model::Vade;
 #[doc(inline)]

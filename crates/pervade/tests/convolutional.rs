@@ -7,7 +7,6 @@ use common::ops::{assert_tensor_close, named_params, random};
 use common::steps::{assert_loss_rises_along_gradients, assert_restarts_equal_each_alone};
 use common::{Oracle, assert_close};
 use pervade::Vade;
-use pervade::compute::prelude::*;
 use pervade::compute::{Cpu, Gamma};
 use pervade::config::{Clusters, LikelihoodKind, NetworkKind, PretrainKind, Recipe, Settings};
 use pervade::data::{Dataset, ImageShape, PrepareKind};
@@ -49,7 +48,7 @@ fn terms_and_gradients_of_the_elbo() {
             let mut params = named_params(layout, |name| oracle.f32(&format!("{case}/value/{name}")));
             let mut joint = JointStep::new(&run, 0..1).unwrap();
             joint.gradients_of_rows(&run, &mut params, 0, oracle.number("step")).unwrap();
-            let terms = cpu.take_sums(&mut joint.sums).unwrap()[0].scaled(1.0 / 6.0).values();
+            let terms = joint.take_sums(&run).unwrap()[0].scaled(1.0 / 6.0).values();
             assert_close(&terms[..4], &oracle.f64(&format!("{case}/terms")), 1e-5, &case);
             for (name, slot) in layout.slots() {
                 let theirs = oracle.f64(&format!("{case}/gradient/{name}"));

@@ -69,7 +69,7 @@ fn terms_and_gradients_of_the_elbo() {
         let mut params = values_of(&oracle, &case, &run);
         let mut joint = JointStep::new(&run, 0..1).unwrap();
         joint.gradients_of_rows(&run, &mut params, 0, oracle.number("step")).unwrap();
-        let terms = cpu.take_sums(&mut joint.sums).unwrap()[0].scaled(1.0 / ROWS as f64);
+        let terms = joint.take_sums(&run).unwrap()[0].scaled(1.0 / ROWS as f64);
         let ours = [terms.reconstruction, terms.latent, terms.cluster, terms.entropy];
         assert_close(&ours, &oracle.f64(&format!("{case}/terms")), TOLERANCE, &format!("{case}: terms"));
         assert_gradients(&oracle, &case, &run, &params.gradients);
@@ -93,7 +93,7 @@ fn terms_and_gradients_with_neighbours() {
         let mut params = values_of(&oracle, &case, &run);
         let mut joint = JointStep::with_ring(&run, 0..1, 2).unwrap();
         joint.gradients_of_rows(&run, &mut params, 0, oracle.number("step")).unwrap();
-        let terms = cpu.take_sums(&mut joint.sums).unwrap()[0].scaled(1.0 / ROWS as f64).values();
+        let terms = joint.take_sums(&run).unwrap()[0].scaled(1.0 / ROWS as f64).values();
         assert_close(&terms, &oracle.f64(&format!("{case}/terms")), TOLERANCE, &format!("{case}: terms"));
         assert_gradients(&oracle, &case, &run, &params.gradients);
     }

@@ -175,7 +175,7 @@ pub(crate) fn time_steps<D: Device>(shape: &StepArgs, device: &D, threads: usize
             joint.steps(&run, &mut pack.params, ((step - 1) / n_steps) as u64, numbers, n_steps, rates)?;
         }
         // The device may still be busy: reading its sums waits for it.
-        device.take_sums(&mut joint.sums)?;
+        joint.take_sums(&run)?;
         Ok(started.elapsed() / n_in_block as u32)
     };
     block(2 * MAX_STEPS)?;

@@ -16,6 +16,7 @@ use crate::console::Console;
 use crate::files::{Files, Kind};
 use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::progress::{Plan, Progress};
+use crate::ranks::Job;
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
 use crate::tensorboard::TensorBoard;
@@ -25,7 +26,8 @@ use crate::{Outcome, interrupt, outputs};
 #[derive(Args)]
 #[command(after_help = "Examples:
   pervade fit digits.csv.gz --labels column:last --clusters 10
-  pervade fit features.npz --clusters auto --restarts 5 --out features.pervade")]
+  pervade fit features.npz --clusters auto --restarts 5 --out features.pervade
+  mpiexec -n 4 pervade fit large.npy --clusters 20 --batch 2048 --shares 4 --ranks mpi")]
 pub(crate) struct FitArgs {
     /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images, or the
     /// original folder of MNIST, STL-10, UCI HAR or RCV1-v2
@@ -66,6 +68,10 @@ pub(crate) struct FitArgs {
     /// Write curves of training, and latents for the projector, to a new run in this folder: `tensorboard --logdir DIR`
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
+    /// Train by several processes together, which a launcher of MPI starts: `mpiexec -n 4 pervade fit .. --shares 4
+    /// --ranks mpi`
+    #[arg(long, value_name = "HOW", value_parser = ["mpi"])]
+    ranks: Option<String>,
     /// Settings from a file, and types of columns in its table `[columns]`; flags override it
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
@@ -73,8 +79,21 @@ pub(crate) struct FitArgs {
     settings: SettingFlags,
 }
 
-/// Runs it.
+/// Runs it; of several ranks, only the first talks and writes.
 pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: &Console) -> Result<Outcome> {
+    let job = Job::open(args.ranks.as_deref(), console)?;
+    let silent = Console { json: false, quiet: true };
+    let result = run_on(args, typed, common, &job, if job.is_first() { console } else { &silent });
+    job.end(result, console)
+}
+
+fn run_on(
+    args: &FitArgs,
+    typed: &[OsString],
+    common: &Common,
+    job: &Job,
+    console: &Console,
+) -> Result<Outcome> {
     let started = Instant::now();
     let config = Config::read(args.config.as_deref())?;
     let settings = args.settings.resolve(&config)?;
@@ -83,7 +102,8 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
     let checkpoints = args.checkpoints(&out)?;
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
-    let _claim = args.files(&out, checkpoints.as_ref(), common)?.claim(console)?;
+    let files = args.files(&out, checkpoints.as_ref(), common)?;
+    let _claim = job.is_first().then(|| files.claim(console)).transpose()?;
     let device = common.open_device(console)?;
     let mut table = args.read.read_with(&args.data, options, console)?;
     if let Some(names) = &args.column_names {
@@ -94,23 +114,29 @@ pub(crate) fn run(args: &FitArgs, typed: &[OsString], common: &Common, console: 
     table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
     let checked = settings.check(&table.data)?;
     checkpoints.iter().for_each(|checkpoints| announce_checkpoint(checkpoints, console));
-    let curves = args.tensorboard.as_deref();
+    let curves = args.tensorboard.as_deref().filter(|_| job.is_first());
     let curves =
         curves.map(|folder| TensorBoard::new(folder, &out, checked.settings().restarts, args.resume));
-    let mut progress = Progress::new(console, Plan::new(&checked, every), args.log.as_deref(), started);
+    let log = args.log.as_deref().filter(|_| job.is_first());
+    let mut progress = Progress::new(console, Plan::new(&checked, every), log, started);
     progress.set_tensorboard(curves);
     let polled = interrupt::poll();
     let fit = on_device!(&device, device => {
-        pervade::fit(&table.data, &checked, device, &mut progress, checkpoints.as_ref())
+        let mut observer = job.observer(&mut progress);
+        pervade::fit_on_ranks(&table.data, &checked, device, job, &mut observer, checkpoints.as_ref())
     });
     let fit = fit.inspect_err(|error| announce_kept_checkpoint(error, checkpoints.as_ref(), console))?;
+    if !job.is_first() {
+        return Ok(Outcome::Done);
+    }
     interrupt::wait_for_writing();
     save(&fit, &out, progress.is_saved(), checkpoints.as_ref())?;
     drop(polled);
     let seconds = Seconds::new(read, progress.spent(), started);
     let curves = progress.take_tensorboard();
     drop(progress);
-    let report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
+    let mut report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
+    report.ranks = job.report();
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {

@@ -11,6 +11,7 @@ pub(super) fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     for (beta1, n) in [(0.9, 1000), (0.5, 1000), (0.9, 40_000)] {
         cases.extend(adam(beta1, n));
     }
+    cases.push(average());
     for shape in SHAPES {
         cases.extend([false, true].map(|is_input| update_in_one_go(shape, is_input)));
     }
@@ -79,6 +80,22 @@ fn adam<D: EveryOperation>(beta1: f32, n: usize) -> impl Iterator<Item = Case<D>
             read_all(device, &params, &Layout::default())
         },
     )
+}
+
+/// The mean of two buffers, which is exact: halving loses no digit.
+fn average<D: EveryOperation>() -> Case<D> {
+    const N: usize = 40_000;
+    let expected = |_: &D| {
+        let pairs = numbers(N, 33).into_iter().zip(numbers(N, 34));
+        Ok(pairs.map(|(a, b)| f64::from(0.5 * (a + b))).collect())
+    };
+    Case::against("average of two buffers".to_string(), Tolerance::Fixed(0.0), expected, |device: &D| {
+        let [mut into, mut from] = [device.zeros(N)?, device.zeros(N)?];
+        device.write(&mut into, 0, &numbers(N, 33))?;
+        device.write(&mut from, 0, &numbers(N, 34))?;
+        device.average(&from, &mut into)?;
+        Ok(wide(&read(device, &into, 0..N)?))
+    })
 }
 
 fn adam_definition(beta1: f32, n: usize) -> [Vec<f64>; 3] {

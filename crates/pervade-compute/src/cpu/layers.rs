@@ -9,7 +9,7 @@ use super::simd::for_isa;
 use super::{Cpu, M};
 use crate::{Activation, AdamStep, Affine, Draw, Layers, Params, Result};
 
-/// Elements per task of an activation.
+/// Elements per task of an activation or an average.
 const CHUNK: usize = 16 * 1024;
 
 impl Layers for Cpu {
@@ -115,6 +115,12 @@ impl Layers for Cpu {
 
     fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut M) -> Result<()> {
         drop_in_place(draw, rate, dy);
+        Ok(())
+    }
+
+    fn average(&self, from: &Vec<f32>, into: &mut Vec<f32>) -> Result<()> {
+        let parts = into.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK));
+        parts.for_each(|(into, from)| into.iter_mut().zip(from).for_each(|(a, b)| *a = 0.5 * (*a + b)));
         Ok(())
     }
 

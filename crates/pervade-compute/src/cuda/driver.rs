@@ -94,6 +94,7 @@ kernels! {
     TypedLikelihood = "typed_likelihood",
     CountLikelihood = "count_likelihood",
     Adam = "adam",
+    Average = "average",
     Unfold = "unfold",
     Fold = "fold",
     Activate = "activate",

@@ -357,6 +357,13 @@ impl Layers for Cuda {
         self.apply_dropout(draw, rate, dy.data.address(0), dy)
     }
 
+    fn average(&self, from: &CudaBuffer, into: &mut CudaBuffer) -> Result<()> {
+        self.sync_all_pending()?;
+        let n = into.len();
+        let launch = Launch { kernel: Kernel::Average, grid: (blocks(n, 256), 1, 1), threads: 256, shared: 0 };
+        self.driver.launch(launch, &[from.address(0).into(), into.address(0).into(), n.into()])
+    }
+
     fn adam(&self, params: &mut Params<CudaBuffer>, step: &AdamStep) -> Result<()> {
         let range = &step.range;
         if range.is_empty() || step.learning_rate == 0.0 {

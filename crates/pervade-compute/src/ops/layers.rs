@@ -74,6 +74,9 @@ pub trait Layers: Memory {
     /// The gradient of `dropout`, in place: the same elements are zeroed and scaled.
     fn dropout_backward(&self, draw: Draw<'_>, rate: f32, dy: &mut Matrix<Self::Buffer>) -> Result<()>;
 
+    /// into = (into + from) / 2, element by element: the mean gradient of two halves of a batch.
+    fn average(&self, from: &Self::Buffer, into: &mut Self::Buffer) -> Result<()>;
+
     /// One step of Adam over a range of the flat buffers.
     fn adam(&self, params: &mut Params<Self::Buffer>, step: &AdamStep) -> Result<()>;
 }

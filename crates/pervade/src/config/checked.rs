@@ -162,10 +162,12 @@ impl Settings {
         self.hidden.get_or_insert_with(|| sizes::hidden(self.network, n, preparation.n_inputs()));
         self.latents.get_or_insert_with(|| sizes::latents(data.n_columns()));
         let defaults = Settings::recipe(self.recipe, self.clusters);
-        let is_chosen = |batch: usize, default: usize| batch != default || self.recipe == Recipe::Paper;
-        let batch = sizes::batch(self.batch, n, is_chosen(self.batch, defaults.batch));
-        let is_pretrain_chosen = is_chosen(self.pretrain_batch, defaults.pretrain_batch);
-        let pretrain_batch = sizes::batch(self.pretrain_batch, n, is_pretrain_chosen);
+        let batch = |name: &str, batch: usize, default: usize| {
+            let is_chosen = batch != default || self.recipe == Recipe::Paper;
+            sizes::in_shares(name, sizes::batch(batch, n, is_chosen), self.shares, is_chosen)
+        };
+        let pretrain_batch = batch("pretrain-batch", self.pretrain_batch, defaults.pretrain_batch)?;
+        let batch = batch("batch", self.batch, defaults.batch)?;
         let steps = |batch: usize| (n / batch).max(1);
         let pretrain_epochs =
             self.pretrain_epochs.unwrap_or_else(|| sizes::pretrain_epochs(steps(pretrain_batch)));
@@ -202,6 +204,11 @@ impl Settings {
         at_least("decay-every", self.decay_every.unwrap_or(1), 1)?;
         at_least("restarts", self.restarts, 1)?;
         at_least("starts", self.starts.unwrap_or(1), 1)?;
+        const MOST_SHARES: usize = 1 << 12;
+        if !self.shares.is_power_of_two() || self.shares > MOST_SHARES {
+            let must = format!("must be a power of two (1, 2, 4, ..) up to {MOST_SHARES}");
+            return Err(Error::setting("shares", self.shares, must));
+        }
         within("dropout", self.dropout, 0.0, 0.95)?;
         within("pretrain-learning-rate", self.pretrain_learning_rate, f32::MIN_POSITIVE, 1.0)?;
         within("learning-rate", self.learning_rate, f32::MIN_POSITIVE, 1.0)?;

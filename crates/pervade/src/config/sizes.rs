@@ -1,6 +1,7 @@
 //! Sizes of networks, batches and epochs that suit the number of rows and columns.
 
 use super::{NetworkKind, PRETRAIN_STEPS};
+use crate::{Error, Hint, Result};
 
 /// The widths of the paper's networks.
 const PAPER: [usize; 3] = [500, 500, 2000];
@@ -64,6 +65,18 @@ pub(super) fn latents(n_columns: usize) -> usize {
 pub(super) fn batch(wanted: usize, n_rows: usize, is_chosen: bool) -> usize {
     let small = (n_rows / SMALL_TABLE_STEPS).max(LEAST_BATCH);
     if is_chosen { wanted.min(n_rows) } else { wanted.min(small).min(n_rows) }
+}
+
+/// Rows per step that can be divided into equal shares: the next smaller number, unless the number was asked for.
+pub(super) fn in_shares(name: &str, batch: usize, shares: usize, is_chosen: bool) -> Result<usize> {
+    let divisible = batch / shares * shares;
+    if divisible == batch || divisible > 0 && !is_chosen {
+        return Ok(divisible);
+    }
+    let must = format!("cannot be divided into {shares} shares of the same number of rows");
+    Err(Error::setting(name, batch, must).with_hint(
+        Hint::new("make it a multiple of ").setting("shares").text(", or lower ").setting("shares"),
+    ))
 }
 
 /// Epochs of pretraining with so many steps each.

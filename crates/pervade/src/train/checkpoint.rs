@@ -257,7 +257,9 @@ fn add_pack<D: Device>(
     let moments = [("first_moments", &params.first_moments), ("second_moments", &params.second_moments)];
     for (name, buffer) in moments {
         let mut host = read(buffer)?;
-        run.device.moments_to_rows(&weights, params.stride, &mut host);
+        if run.settings.settings.shares == 1 {
+            run.device.moments_to_rows(&weights, params.stride, &mut host);
+        }
         tensors.push(NamedTensor::floats(format!("{prefix}{name}"), host));
     }
     for (i, values) in pack.best_values.iter().enumerate() {
@@ -307,7 +309,10 @@ impl Stored<'_> {
         let weights = run.architecture.layout.weights();
         let moments = |name: &str| -> Result<Vec<f32>> {
             let mut values = self.floats(&format!("{prefix}{name}"), r * stride)?;
-            run.device.moments_from_rows(&weights, stride, &mut values);
+            // With several shares, Adam goes over the flat buffers.
+            if run.settings.settings.shares == 1 {
+                run.device.moments_from_rows(&weights, stride, &mut values);
+            }
             Ok(values)
         };
         run.device.write(&mut params.first_moments, 0, &moments("first_moments")?)?;
@@ -318,19 +323,20 @@ impl Stored<'_> {
         let graphs = (0..state.start_groupings.len())
             .map(|i| self.graph(run, &format!("{prefix}graph.{i}"), is_consensus));
         let graphs = graphs.collect::<Result<_>>()?;
-        let sums = self.sums(prefix, &state)?;
+        let sums = self.sums(prefix, &state, run.settings.settings.shares)?;
         Ok(Pack { state, params, best_values, graphs, vote: None, best_trial: None, sums })
     }
 
     /// The sums of an unfinished epoch.
-    fn sums(&self, prefix: &str, state: &State) -> Result<Vec<f64>> {
+    fn sums(&self, prefix: &str, state: &State, shares: usize) -> Result<Vec<f64>> {
         if state.step == 0 {
             return Ok(Vec::new());
         }
         let halves = integer_values(self.path, self.tensors, &format!("{prefix}{SUMS}"))?;
         let double = |half: &[u32]| f64::from_bits(u64::from(half[1]) << 32 | u64::from(half[0]));
         let sums: Vec<f64> = halves.chunks_exact(2).map(double).collect();
-        let whole = !halves.is_empty() && halves.len().is_multiple_of(2 * Terms::N * state.restarts.len());
+        let per_group = 2 * Terms::N * state.restarts.len() * shares;
+        let whole = !halves.is_empty() && halves.len().is_multiple_of(per_group);
         if !whole || !sums.iter().all(|sum| sum.is_finite()) {
             return Err(self.invalid("its sums of the unfinished epoch are invalid"));
         }

@@ -8,7 +8,8 @@ use super::observer::{Control, Event, Observer, Stage};
 use super::reconstruction::Reconstruction;
 use super::run::{Pack, Run, Save, apply_control, run_steps, save_if_interrupted};
 use super::score::{keep_best, score_states};
-use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Tick, Ticks};
+use super::shares::{Share, ShareMean, ShareSums};
+use crate::compute::{self, AdamStep, Device, Draw, Likelihood, Params, RowSelection, Terms, Tick, Ticks};
 use crate::metrics::Vote;
 use crate::nn::Tape;
 use crate::record::JointEpoch;
@@ -59,7 +60,7 @@ pub fn maximise_elbo<D: Device>(
         steps: n_steps,
     });
     let mut joint = JointStep::of_pack(run, pack)?;
-    pack.resume_sums(run.device, &mut joint.sums)?;
+    pack.resume_sums(run, &mut joint.sums)?;
     let mut after_epoch = |pack: &mut Pack<D>, observer: &mut dyn Observer, save: Save<'_, D>| {
         pack.state.unscored = true;
         let result = after_epoch(pack, observer);
@@ -79,10 +80,10 @@ pub fn maximise_elbo<D: Device>(
         })?;
         run.data.check_unchanged()?;
         if let Some(done) = stopped {
-            return pack.stop_after(done, run.device, &joint.sums, observer, save);
+            return pack.stop_after(done, run, &joint.sums, observer, save);
         }
         (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
-        let terms = run.device.take_sums(&mut joint.sums)?;
+        let terms = joint.take_sums(run)?;
         let mut control = Control::Continue;
         for (slot, terms) in terms.iter().enumerate() {
             let terms = terms.scaled(1.0 / (n_steps * b) as f64);
@@ -136,8 +137,9 @@ pub struct JointStep<D: Device> {
     tape: Tape<D::Buffer>,
     scratch: D::Buffer,
     recording: D::Recording,
-    /// Sums of the ELBO terms since they were last read.
-    pub sums: D::Sums,
+    sums: ShareSums<D>,
+    /// Present if a batch has several shares.
+    share_mean: Option<ShareMean<D>>,
     order: Vec<Key>,
     noise: Vec<Key>,
     reconstruction: Reconstruction<D>,
@@ -156,13 +158,14 @@ impl<D: Device> JointStep<D> {
     /// component m belongs to cluster m modulo `n_clusters`.
     pub fn with_ring(run: &Run<'_, D>, restarts: Range<usize>, n_clusters: usize) -> Result<Self> {
         let likelihoods = vec![run.likelihood; restarts.len()];
-        let neighbours = Neighbours::ring(run, restarts.clone(), run.settings.batch, n_clusters)?;
+        let n_rows = run.share_rows(run.settings.batch);
+        let neighbours = Neighbours::ring(run, restarts.clone(), n_rows, n_clusters)?;
         Self::with_neighbours(run, restarts, likelihoods, Some(neighbours))
     }
 
     /// The step of a pack whose mixtures have been started: with its likelihoods, random keys and neighbours.
     pub fn of_pack(run: &Run<'_, D>, pack: &Pack<D>) -> Result<Self> {
-        let neighbours = Neighbours::new(run, pack, run.settings.batch)?;
+        let neighbours = Neighbours::new(run, pack, run.share_rows(run.settings.batch))?;
         Self::with_neighbours(run, pack.state.rng_ids(), pack.state.likelihoods.clone(), neighbours)
     }
 
@@ -172,7 +175,7 @@ impl<D: Device> JointStep<D> {
         likelihoods: Vec<Likelihood>,
         neighbours: Option<(Neighbours<D>, D::Batch)>,
     ) -> Result<Self> {
-        let (device, b, r) = (run.device, run.settings.batch, likelihoods.len());
+        let (device, b, r) = (run.device, run.share_rows(run.settings.batch), likelihoods.len());
         let samples = run.settings.settings.samples;
         let (neighbours, batch, tape) = match neighbours {
             Some((neighbours, batch)) => {
@@ -188,7 +191,8 @@ impl<D: Device> JointStep<D> {
             tape,
             scratch: device.prior_scratch(r, b, samples * b, run.architecture.mixture)?,
             recording: D::Recording::default(),
-            sums: device.sums(r, b, samples)?,
+            sums: ShareSums::new(run, r, run.settings.batch, samples)?,
+            share_mean: ShareMean::new(run, r)?,
             order: run.keys(Stream::JointOrder, rng_ids.clone()),
             noise: run.keys(Stream::Latent, rng_ids),
             reconstruction: Reconstruction::new(run, likelihoods)?,
@@ -212,16 +216,51 @@ impl<D: Device> JointStep<D> {
             Tick { epoch, first, draw, adam: draw + 1, learning_rates }
         });
         let mut recording = std::mem::take(&mut self.recording);
-        let done =
-            run.device.steps(&ticks, &mut recording, params, |params, tick| self.body(run, params, tick));
+        let done = run.steps(&ticks, &mut recording, params, |params, tick| self.body(run, params, tick));
         self.recording = recording;
-        Ok(done?)
+        done
     }
 
-    /// Gathers the rows, computes gradients and updates by Adam: the networks layer by layer during the backward pass,
-    /// the mixture after it.
+    /// Returns the sums of the ELBO terms since they were last taken, one per restart.
+    pub fn take_sums(&mut self, run: &Run<'_, D>) -> Result<Vec<Terms>> {
+        self.sums.take(run)
+    }
+
+    /// Computes gradients and updates by Adam: of one share, the networks layer by layer during the backward pass and the
+    /// mixture after it; of several shares, all parameters after their gradients were averaged.
     fn body(&mut self, run: &Run<'_, D>, params: &mut Params<D::Buffer>, tick: &Tick) -> compute::Result<()> {
-        let (keys, epoch, first) = (&self.order[..], tick.epoch, tick.first as usize);
+        let (architecture, epsilon) = (&run.architecture, run.settings.settings.epsilon);
+        let networks = tick.adam_step(architecture.network_range(), 0, epsilon);
+        let mixture = tick.adam_step(architecture.mixture_range(), 1, epsilon);
+        let n_rows = run.share_rows(run.settings.batch);
+        let Some(mut mean) = self.share_mean.take() else {
+            self.share_gradients(run, params, tick, Share { number: 0, index: 0, n_rows }, Some(&networks))?;
+            return run.device.adam(params, &mixture);
+        };
+        let done = mean.step(
+            run,
+            n_rows,
+            params,
+            |params, share| self.share_gradients(run, params, tick, share, None),
+            |params| {
+                run.device.adam(params, &networks)?;
+                run.device.adam(params, &mixture)
+            },
+        );
+        self.share_mean = Some(mean);
+        done
+    }
+
+    /// Gathers the rows of a share and computes its gradient or, with `update`, updates the networks with it.
+    fn share_gradients(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut Params<D::Buffer>,
+        tick: &Tick,
+        share: Share,
+        update: Option<&AdamStep>,
+    ) -> compute::Result<()> {
+        let (keys, epoch, first) = (&self.order[..], tick.epoch, share.first(tick.first as usize));
         let selection = match &self.neighbours {
             Some(Neighbours { keys: neighbour_keys, .. }) => {
                 RowSelection::ShuffledPairs { keys, neighbour_keys, epoch, first }
@@ -229,10 +268,7 @@ impl<D: Device> JointStep<D> {
             None => RowSelection::Shuffled { keys, epoch, first },
         };
         run.device.gather(&run.rows, selection, &mut self.batch)?;
-        let (architecture, epsilon) = (&run.architecture, run.settings.settings.epsilon);
-        let networks = tick.adam_step(architecture.network_range(), 0, epsilon);
-        self.gradients(run, params, tick.draw, Some(&networks))?;
-        run.device.adam(params, &tick.adam_step(architecture.mixture_range(), 1, epsilon))
+        self.gradients(run, params, share.draw(tick.draw), share.index, update)
     }
 
     /// Computes the gradient of the negative ELBO for the rows in the batch or, with `update`, updates the networks
@@ -242,8 +278,10 @@ impl<D: Device> JointStep<D> {
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
         step: u64,
+        share_index: usize,
         update: Option<&AdamStep>,
     ) -> compute::Result<()> {
+        let sums = self.sums.of(share_index);
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         // [mu~; log sigma~^2] = g(x), z = mu~ + sigma~ eps, output = f(z)
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
@@ -251,7 +289,7 @@ impl<D: Device> JointStep<D> {
         device.sample_latents(Some(draw), tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
         // The terms of the ELBO: log p(x|z), and those of the prior with q(c|x)
-        self.reconstruction.add(device, &self.batch, tape, &mut self.sums)?;
+        self.reconstruction.add(device, &self.batch, tape, sums)?;
         device.prior(
             run.settings.settings.gamma,
             params,
@@ -261,7 +299,7 @@ impl<D: Device> JointStep<D> {
             &mut self.scratch,
             &mut tape.d_head,
             &mut tape.dz_prior,
-            &mut self.sums,
+            sums,
         )?;
         // Neighbours should belong to the same cluster
         if let Some(neighbours) = &self.neighbours {
@@ -272,7 +310,7 @@ impl<D: Device> JointStep<D> {
                 &tape.head,
                 &mut self.scratch,
                 &mut tape.d_head,
-                &mut self.sums,
+                sums,
             )?;
         }
         // Backward through f, the samples and g
@@ -289,7 +327,7 @@ impl<D: Device> JointStep<D> {
         step: u64,
     ) -> Result<()> {
         run.device.gather(&run.rows, RowSelection::Range { first }, &mut self.batch)?;
-        Ok(self.gradients(run, params, step, None)?)
+        Ok(self.gradients(run, params, step, 0, None)?)
     }
 
     /// The buffers of the last step, for tests.

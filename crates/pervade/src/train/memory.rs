@@ -84,7 +84,9 @@ fn needed<D: Device>(
     let packs = if settings.starts > 1 { 2 } else { 1 };
     let (in_pack, finished) = ((r * packs) as u64, (restarts - r.min(restarts)) as u64);
     let times = |factor: u64| one.saturating_mul(factor);
-    let parameters = times(in_pack * PARAMETER_BUFFERS as u64);
+    // Gradients of shares that wait to be averaged, and copies that are exchanged with other ranks.
+    let waiting = if given.shares > 1 { 2 + u64::from(given.shares.ilog2()) } else { 0 };
+    let parameters = times(in_pack * PARAMETER_BUFFERS as u64 + r as u64 * waiting);
     let copies = times(in_pack + finished + 1);
     let checkpoint = times((in_pack * CHECKPOINT_BUFFERS as u64 + finished) * CHECKPOINT_COPIES as u64);
     let nodes = graph_rows(given, n);

@@ -18,6 +18,7 @@ mod reconstruction;
 mod run;
 mod scales;
 mod score;
+mod shares;
 mod trials;
 
 #[doc(hidden)]

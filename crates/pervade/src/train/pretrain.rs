@@ -1,9 +1,12 @@
 //! Pretraining of VaDE's networks as an auto-encoder (paper, experimental setup).
 
+use std::ops::Range;
+
 use super::observer::{Event, Observer, Stage};
 use super::reconstruction::Reconstruction;
 use super::run::{Pack, Run, Save, State, apply_control, run_steps};
 use super::scales::fit_scales;
+use super::shares::{Share, ShareMean, ShareSums};
 use crate::compute::{
     self, Activation, AdamStep, Affine, Device, Draw, Likelihood, Matrix, Params, RowSelection, Tick, Ticks,
 };
@@ -120,7 +123,7 @@ fn train_phase<D: Device>(
     let mut buffers = PhaseBuffers::new(run, phase, &pack.state)?;
     // Dropped before the buffers that it uses.
     let mut recording = D::Recording::default();
-    pack.resume_sums(run.device, &mut buffers.sums)?;
+    pack.resume_sums(run, &mut buffers.sums)?;
     while pack.state.epoch < epochs {
         let (epoch, phase_index) = (pack.state.epoch, pack.state.phase as u64);
         let steps = pack.state.step..n_steps;
@@ -137,15 +140,15 @@ fn train_phase<D: Device>(
                 }
             });
             let body = |params: &mut _, tick: &_| buffers.step(run, params, phase, tick);
-            Ok(run.device.steps(&ticks, &mut recording, &mut pack.params, body)?)
+            run.steps(&ticks, &mut recording, &mut pack.params, body)
         })?;
         run.data.check_unchanged()?;
         if let Some(done) = stopped {
-            return pack.stop_after(done, run.device, &buffers.sums, observer, save);
+            return pack.stop_after(done, run, &buffers.sums, observer, save);
         }
         (pack.state.epoch, pack.state.step) = (epoch + 1, 0);
         let mut control = super::Control::Continue;
-        for (slot, terms) in run.device.take_sums(&mut buffers.sums)?.iter().enumerate() {
+        for (slot, terms) in buffers.sums.take(run)?.iter().enumerate() {
             let loss = -terms.reconstruction / (n_steps * b) as f64;
             if !loss.is_finite() {
                 return Err(Error::Diverged { stage: "pretraining", epoch: epoch + 1, loss });
@@ -164,7 +167,9 @@ struct PhaseBuffers<D: Device> {
     batch: D::Batch,
     tape: Tape<D::Buffer>,
     layer: Option<LayerBuffers<D::Buffer>>,
-    sums: D::Sums,
+    sums: ShareSums<D>,
+    /// Present if a batch has several shares.
+    share_mean: Option<ShareMean<D>>,
     order: Vec<Key>,
     dropout_keys: Vec<Key>,
     reconstruction: Reconstruction<D>,
@@ -187,7 +192,7 @@ struct LayerBuffers<B> {
 
 impl<D: Device> PhaseBuffers<D> {
     fn new(run: &Run<'_, D>, phase: Phase, state: &State) -> Result<Self> {
-        let (device, b) = (run.device, run.settings.pretrain_batch);
+        let (device, b) = (run.device, run.share_rows(run.settings.pretrain_batch));
         let [order, dropout_keys] =
             [Stream::PretrainOrder, Stream::Dropout].map(|stream| run.keys(stream, state.rng_ids()));
         let restarts = state.restarts.len();
@@ -203,7 +208,8 @@ impl<D: Device> PhaseBuffers<D> {
             batch: device.batch(&run.rows, restarts, b)?,
             tape: Tape::new(device, &run.architecture, restarts, b, 1)?,
             layer,
-            sums: device.sums(restarts, b, 1)?,
+            sums: ShareSums::new(run, restarts, run.settings.pretrain_batch, 1)?,
+            share_mean: ShareMean::new(run, restarts)?,
             order,
             dropout_keys,
             reconstruction: Reconstruction::new(run, vec![likelihood; restarts])?,
@@ -211,6 +217,7 @@ impl<D: Device> PhaseBuffers<D> {
         })
     }
 
+    /// Updates by Adam: with one share during the backward pass, with several after their gradients were averaged.
     fn step(
         &mut self,
         run: &Run<'_, D>,
@@ -218,18 +225,58 @@ impl<D: Device> PhaseBuffers<D> {
         phase: Phase,
         tick: &Tick,
     ) -> compute::Result<()> {
-        let pick =
-            RowSelection::Shuffled { keys: &self.order, epoch: tick.epoch, first: tick.first as usize };
+        let adam = |range| tick.adam_step(range, 0, EPSILON);
+        let n_rows = run.share_rows(run.settings.pretrain_batch);
+        let Some(mut mean) = self.share_mean.take() else {
+            let whole = Share { number: 0, index: 0, n_rows };
+            let update = adam(run.architecture.network_range());
+            return self.share_gradients(run, params, phase, tick, whole, Some(&update));
+        };
+        let ranges = self.trained_ranges(run, phase);
+        let done = mean.step(
+            run,
+            n_rows,
+            params,
+            |params, share| self.share_gradients(run, params, phase, tick, share, None),
+            |params| ranges.iter().flatten().try_for_each(|range| run.device.adam(params, &adam(range.clone()))),
+        );
+        self.share_mean = Some(mean);
+        done
+    }
+
+    /// The parameters that a phase trains: all of the networks, or a layer and its mirror.
+    fn trained_ranges(&self, run: &Run<'_, D>, phase: Phase) -> [Option<Range<usize>>; 2] {
+        let of_layer = |layer: Affine| Some(layer.weight.offset..layer.bias.range().end);
+        match (phase, &self.layer) {
+            (Phase::Layer(i), Some(buffers)) => {
+                [of_layer(run.architecture.encoder.layers[i].weights()), of_layer(buffers.mirror)]
+            }
+            _ => [Some(run.architecture.network_range()), None],
+        }
+    }
+
+    /// Gathers the rows of a share and computes its gradient or, with `update`, updates the networks with it.
+    fn share_gradients(
+        &mut self,
+        run: &Run<'_, D>,
+        params: &mut Params<D::Buffer>,
+        phase: Phase,
+        tick: &Tick,
+        share: Share,
+        update: Option<&AdamStep>,
+    ) -> compute::Result<()> {
+        let (epoch, first, draw) =
+            (tick.epoch, share.first(tick.first as usize), share.draw(tick.draw));
+        let pick = RowSelection::Shuffled { keys: &self.order, epoch, first };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
         let hidden_share = run.settings.hidden_share;
         if hidden_share > 0.0 {
-            let draw = Draw { keys: &self.dropout_keys, step: tick.draw };
+            let draw = Draw { keys: &self.dropout_keys, step: draw };
             run.device.hide_cells(&run.rows, draw, hidden_share, &mut self.batch)?;
         }
-        let adam = tick.adam_step(run.architecture.network_range(), 0, EPSILON);
         match phase {
-            Phase::Whole => self.whole_step(run, params, &adam),
-            Phase::Layer(i) => self.layer_step(run, params, i, tick.draw, &adam),
+            Phase::Whole => self.whole_step(run, params, share.index, update),
+            Phase::Layer(i) => self.layer_step(run, params, i, draw, share.index, update),
         }
     }
 
@@ -238,16 +285,17 @@ impl<D: Device> PhaseBuffers<D> {
         &mut self,
         run: &Run<'_, D>,
         params: &mut Params<D::Buffer>,
-        adam: &AdamStep,
+        share_index: usize,
+        update: Option<&AdamStep>,
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         tape.encode(device, architecture, params, &run.rows, &self.batch)?;
         device.sample_latents(None, tape.n_rows, &tape.head, &mut tape.z)?;
         tape.decode(device, architecture, params)?;
-        self.reconstruction.add(device, &self.batch, tape, &mut self.sums)?;
-        tape.decode_backward(device, architecture, params, Some(adam))?;
+        self.reconstruction.add(device, &self.batch, tape, self.sums.of(share_index))?;
+        tape.decode_backward(device, architecture, params, update)?;
         device.clear(&mut tape.d_head.data)?;
-        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, Some(adam))
+        tape.encode_backward(device, architecture, params, &run.rows, &self.batch, false, update)
     }
 
     /// Trains layer i and its mirror in the decoder on the activations of the layer before.
@@ -260,7 +308,8 @@ impl<D: Device> PhaseBuffers<D> {
         params: &mut Params<D::Buffer>,
         i: usize,
         first_draw: u64,
-        adam: &AdamStep,
+        share_index: usize,
+        update: Option<&AdamStep>,
     ) -> compute::Result<()> {
         let (device, architecture, tape) = (run.device, &run.architecture, &mut self.tape);
         let buffers = self.layer.as_mut().expect("allocated for this phase");
@@ -293,9 +342,8 @@ impl<D: Device> PhaseBuffers<D> {
         }
         device.affine(params, buffers.mirror, &buffers.dropped, Activation::Linear, &mut buffers.output)?;
         let target = if i == 0 { device.batch_rows(&self.batch) } else { &tape.encoder.hidden[i - 1] };
-        device.likelihood(&self.likelihoods, target, &mut buffers.output, &mut self.sums)?;
+        device.likelihood(&self.likelihoods, target, &mut buffers.output, self.sums.of(share_index))?;
         // Backward. Other layers are not updated.
-        let update = Some(adam);
         let mask = (!last).then_some(&buffers.code);
         device.affine_backward_input(params, buffers.mirror, &buffers.output, mask, &mut buffers.d_code)?;
         device.affine_backward_weights(params, buffers.mirror, &buffers.dropped, &buffers.output, update)?;
@@ -324,7 +372,8 @@ impl<B> LayerBuffers<B> {
     fn new<D: Device<Buffer = B>>(run: &Run<'_, D>, i: usize, restarts: usize) -> Result<Self> {
         let mirrors = &run.architecture.decoder.layers;
         let mirror = mirrors[mirrors.len() - 1 - i].weights();
-        let matrix = |columns| Matrix::zeros(run.device, restarts, run.settings.pretrain_batch, columns);
+        let n_rows = run.share_rows(run.settings.pretrain_batch);
+        let matrix = |columns| Matrix::zeros(run.device, restarts, n_rows, columns);
         let inputs = if i == 0 { 0 } else { mirror.weight.columns };
         Ok(Self {
             input: matrix(inputs)?,

@@ -5,7 +5,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::observer::{Control, Event, Observer, Stage};
-use crate::compute::{Device, Likelihood, Params};
+use super::shares::ShareSums;
+use crate::compute::{self, Alone, Device, Likelihood, Params, Ranks, Tick};
 use crate::config::{CheckedSettings, Choice, Settings};
 use crate::data::Dataset;
 use crate::graph::PreparedGraph;
@@ -31,6 +32,8 @@ pub struct Run<'a, D: Device> {
     pub likelihood: Likelihood,
     /// The graph of the prepared rows, on which clusterings are compared; none if the ELBO compares them.
     pub judge: Option<PreparedGraph>,
+    /// The processes that train the model together.
+    pub ranks: &'a dyn Ranks,
 }
 
 /// Tables with more rows are long.
@@ -57,7 +60,22 @@ impl<'a, D: Device> Run<'a, D> {
             architecture: settings.architecture(data),
             likelihood: settings.likelihood,
             judge: None,
+            ranks: &Alone,
         })
+    }
+
+    /// Runs steps on the device; an exchange between ranks cannot be recorded for replay.
+    pub(super) fn steps(
+        &self,
+        ticks: &[Tick],
+        recording: &mut D::Recording,
+        params: &mut Params<D::Buffer>,
+        mut body: impl FnMut(&mut Params<D::Buffer>, &Tick) -> compute::Result<()>,
+    ) -> Result<()> {
+        if self.ranks.size() == 1 {
+            return Ok(self.device.steps(ticks, recording, params, body)?);
+        }
+        Ok(ticks.iter().try_for_each(|tick| body(params, tick))?)
     }
 
     /// Number of rows in the neighbour graph. Long tables have fewer: every other row is compared with all of them.
@@ -280,10 +298,10 @@ pub fn run_steps(
 
 impl<D: Device> Pack<D> {
     /// Restores the sums of an unfinished epoch that is resumed.
-    pub(super) fn resume_sums(&mut self, device: &D, sums: &mut D::Sums) -> Result<()> {
+    pub(super) fn resume_sums(&mut self, run: &Run<'_, D>, sums: &mut ShareSums<D>) -> Result<()> {
         match std::mem::take(&mut self.sums) {
             values if values.is_empty() => Ok(()),
-            values => Ok(device.write_sums(sums, &values)?),
+            values => sums.write(run, &values),
         }
     }
 
@@ -291,13 +309,13 @@ impl<D: Device> Pack<D> {
     pub(super) fn stop_after(
         &mut self,
         done: usize,
-        device: &D,
-        sums: &D::Sums,
+        run: &Run<'_, D>,
+        sums: &ShareSums<D>,
         observer: &mut dyn Observer,
         save: Save<'_, D>,
     ) -> Result<()> {
         self.state.step = done;
-        self.sums = device.read_sums(sums)?;
+        self.sums = sums.read(run)?;
         apply_control(Control::Stop, self, observer, save)
     }
 }

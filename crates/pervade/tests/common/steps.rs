@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use pervade::compute::prelude::*;
 use pervade::compute::{Cpu, Params};
 use pervade::train::{JointStep, Run};
 
@@ -11,12 +10,12 @@ use super::ops::{Floats, params};
 /// Along the gradient of each tensor the loss must rise by the gradient's length. ReLUs that switch within the step make
 /// the difference inexact, hence 2 %; the PyTorch fixtures hold the digits.
 pub(crate) fn assert_loss_rises_along_gradients(run: &Run<'_, Cpu>, what: &str) {
-    let (cpu, b) = (run.device, run.settings.batch() as f64);
+    let b = run.settings.batch() as f64;
     let mut joint = JointStep::new(run, 0..1).unwrap();
     let mut p = params(1, &run.architecture.layout, 20);
     let mut loss = |p: &mut Params<Floats>| {
         joint.gradients_of_rows(run, p, 10, 4).unwrap();
-        -cpu.take_sums(&mut joint.sums).unwrap()[0].elbo() / b
+        -joint.take_sums(run).unwrap()[0].elbo() / b
     };
     loss(&mut p);
     let (at, gradients) = (p.values.clone(), p.gradients.clone());
@@ -44,7 +43,7 @@ pub(crate) fn assert_restarts_equal_each_alone(run: &Run<'_, Cpu>, restarts: usi
         p.values.copy_from_slice(values);
         let mut joint = JointStep::new(run, restarts).unwrap();
         joint.gradients_of_rows(run, &mut p, 7, 4).unwrap();
-        (p.gradients, cpu.take_sums(&mut joint.sums).unwrap())
+        (p.gradients, joint.take_sums(run).unwrap())
     };
     let together = gradients(0..restarts, &all.values);
     for restart in 0..restarts {

@@ -44,7 +44,7 @@ fn first_steps<D: RivalDevice>(run: &Run<'_, D>, restarts: Range<usize>, at_once
         step += numbers.len();
         let n_rows = (numbers.len() * batch) as f64;
         joint.steps(run, &mut pack.params, epoch as u64, numbers, n_steps, rates)?;
-        let terms = run.device.take_sums(&mut joint.sums)?;
+        let terms = joint.take_sums(run)?;
         losses.push(terms.iter().map(|terms| -terms.objective() / n_rows).collect());
     }
     let values = pack.values_of(run.device, restarts.len() - 1)?.into_iter().map(f64::from).collect();

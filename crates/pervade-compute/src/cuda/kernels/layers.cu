@@ -27,6 +27,11 @@ extern "C" __global__ void adam(float *p, const float *g, float *m, float *v, u6
     adam_update(g[i], step_size, inverse_root, epsilon, beta1, p + i, m + i, v + i);
 }
 
+extern "C" __global__ void average(const float *from, float *into, u64 n) {
+    u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) into[i] = 0.5f * (into[i] + from[i]);
+}
+
 #define LEAKY_RELU 0
 #define SIGMOID 1
 
