@@ -24,6 +24,18 @@ const LIBRARY: &str = "PERVADE_MPI";
 /// How long other ranks wait before they report an error: that of the first rank is usually the same, and ends them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The number of this process according to the launcher.
+const NUMBERS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// Ends this process if it is not the launcher's first, which says what is wrong.
+fn leave_the_message_to_the_first() {
+    let is_first = NUMBERS.iter().find_map(|name| env::var(name).ok()).is_none_or(|number| number == "0");
+    if !is_first {
+        std::thread::sleep(PATIENCE);
+        std::process::exit(i32::from(COULD_NOT_RUN));
+    }
+}
+
 fn number(names: &[&str]) -> usize {
     names.iter().find_map(|name| env::var(name).ok()?.parse().ok()).unwrap_or(1)
 }
@@ -44,22 +56,26 @@ fn cores() -> usize {
 pub(crate) struct Job {
     mpi: Option<Mpi>,
     spent: Mutex<Spent>,
-    started: Instant,
 }
 
+/// Time spent by this rank.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     exchange: Duration,
     wait: Duration,
-    n_exchanges: u64,
+    /// Of these, in training steps, and the steps as a whole.
+    in_steps: [Duration; 2],
+    steps: Duration,
+    n_steps: u32,
 }
 
-/// Where the time of this rank went.
+/// Where the time of a training step goes on the first rank.
 #[derive(Serialize, Clone)]
 pub(crate) struct RankReport {
     ranks: usize,
     library: String,
-    steps: u64,
+    steps: u32,
+    step_seconds: f64,
     compute_seconds: f64,
     exchange_seconds: f64,
     wait_seconds: f64,
@@ -71,14 +87,17 @@ impl Job {
         let launched = number(&SIZES);
         let mpi = match wanted {
             None if launched > 1 => {
-                let problem = format!("a launcher started {launched} of this process, and each would fit the same model");
+                let problem = format!(
+                    "a launcher started {launched} of this process, and each would fit the same model"
+                );
+                leave_the_message_to_the_first();
                 return Err(Error::device(problem)
                     .with_hint("add `--ranks mpi` for them to train together, or start one process"));
             }
             None => None,
             Some(_) => Some(start(launched)?),
         };
-        let job = Self { mpi, spent: Mutex::default(), started: Instant::now() };
+        let job = Self { mpi, spent: Mutex::default() };
         if let Some(mpi) = job.mpi.as_ref().filter(|_| job.is_first()) {
             let version = mpi.version();
             console.say(&format!("{} with {version}", words::counted(job.size(), "rank")));
@@ -97,22 +116,28 @@ impl Job {
 
     /// An observer that gets the same answers on all ranks.
     pub(crate) fn observer<'o>(&'o self, inner: &'o mut dyn Observer) -> SameAnswers<'o> {
-        SameAnswers { inner, ranks: self }
+        SameAnswers { inner, ranks: self, last_step: None }
     }
 
-    /// Where the time went, if there are ranks.
+    /// Where the time of a step went, in the mean, if there are ranks.
     pub(crate) fn report(&self) -> Option<RankReport> {
         let mpi = self.mpi.as_ref()?;
-        let spent = *self.spent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let all = self.started.elapsed();
+        let spent = self.spent();
+        let per_step = |time: Duration| time.as_secs_f64() / f64::from(spent.n_steps.max(1));
+        let [exchange, wait] = spent.in_steps.map(per_step);
         Some(RankReport {
             ranks: mpi.size(),
             library: mpi.version().to_string(),
-            steps: spent.n_exchanges,
-            compute_seconds: all.saturating_sub(spent.exchange + spent.wait).as_secs_f64(),
-            exchange_seconds: spent.exchange.as_secs_f64(),
-            wait_seconds: spent.wait.as_secs_f64(),
+            steps: spent.n_steps,
+            step_seconds: per_step(spent.steps),
+            compute_seconds: per_step(spent.steps) - exchange - wait,
+            exchange_seconds: exchange,
+            wait_seconds: wait,
         })
+    }
+
+    fn spent(&self) -> Spent {
+        *self.spent.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Ends MPI. After an error on any rank, all ranks end: they would wait for each other for ever.
@@ -164,6 +189,7 @@ fn start(launched: usize) -> Result<Mpi> {
             mpi.version()
         );
         mpi.finish()?;
+        leave_the_message_to_the_first();
         return Err(Error::device(problem).with_hint(format!(
             "use the `mpiexec` that was installed with the library, or name the launcher's library with `{LIBRARY}=FILE`; \
              with Slurm: `srun --mpi=pmix` or `--mpi=pmi2`"
@@ -180,12 +206,19 @@ fn candidates() -> Vec<PathBuf> {
     let open_mpi = ["libmpi.so.40"];
     let others = ["libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so.12"];
     let is_open_mpi = env::var_os("OMPI_COMM_WORLD_SIZE").is_some();
-    let names: Vec<&str> =
-        if is_open_mpi { open_mpi.into_iter().chain(others).collect() } else { others.into_iter().chain(open_mpi).collect() };
+    let names: Vec<&str> = if is_open_mpi {
+        open_mpi.into_iter().chain(others).collect()
+    } else {
+        others.into_iter().chain(open_mpi).collect()
+    };
     let path = env::var_os("PATH").unwrap_or_default();
     let beside = env::split_paths(&path).find(|folder| folder.join("mpiexec").is_file());
     let mut found = Vec::new();
-    for library in beside.iter().filter_map(|folder| folder.parent()).flat_map(|root| ["lib", "lib64"].map(|lib| root.join(lib))) {
+    for library in beside
+        .iter()
+        .filter_map(|folder| folder.parent())
+        .flat_map(|root| ["lib", "lib64"].map(|lib| root.join(lib)))
+    {
         found.extend(names.iter().map(|name| library.join(name)).filter(|file| file.is_file()));
     }
     found.extend(names.iter().map(|name| Path::new(name).to_path_buf()));
@@ -209,7 +242,6 @@ impl Ranks for Job {
         self.add(|spent| {
             spent.wait += all_here - arrived;
             spent.exchange += all_here.elapsed();
-            spent.n_exchanges += 1;
         });
         Ok(())
     }
@@ -231,6 +263,23 @@ impl Ranks for Job {
 pub(crate) struct SameAnswers<'o> {
     inner: &'o mut dyn Observer,
     ranks: &'o Job,
+    /// When the last step of this epoch ended, and what had been spent until then.
+    last_step: Option<(Instant, Spent)>,
+}
+
+impl SameAnswers<'_> {
+    /// Measures the step that ended; the first of an epoch is not measured, as other work may come before it.
+    fn step_ended(&mut self) {
+        let (now, after) = (Instant::now(), self.ranks.spent());
+        if let Some((then, before)) = self.last_step.replace((now, after)) {
+            self.ranks.add(|spent| {
+                spent.in_steps[0] += after.exchange - before.exchange;
+                spent.in_steps[1] += after.wait - before.wait;
+                spent.steps += now - then;
+                spent.n_steps += 1;
+            });
+        }
+    }
 }
 
 const ANSWERS: [Control; 3] = [Control::Continue, Control::Save, Control::Stop];
@@ -238,6 +287,10 @@ const ANSWERS: [Control; 3] = [Control::Continue, Control::Save, Control::Stop];
 impl Observer for SameAnswers<'_> {
     fn event(&mut self, event: &Event<'_>) -> Control {
         let own = self.inner.event(event);
+        match event {
+            Event::Steps { .. } => self.step_ended(),
+            _ => self.last_step = None,
+        }
         match event {
             _ if self.ranks.size() == 1 => own,
             Event::Steps { .. } | Event::Pretrained(..) | Event::Trained(..) => {

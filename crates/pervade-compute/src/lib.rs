@@ -39,8 +39,8 @@ pub use error::{Advice, Error, Result};
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::Cuda;
 pub use ops::*;
-pub use ranks::{Alone, RankMean, Ranks};
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
+pub use ranks::{Alone, RankMean, Ranks};
 pub use tick::{AdamStep, MAX_STEPS, Tick, Ticks};
 use tick::{BETA2, inverse_root, step_size};
 

@@ -80,7 +80,9 @@ impl Functions {
     pub(crate) fn rank_and_size(&self) -> Result<[usize; 2]> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: MPI was started; both integers outlive the calls.
-        let status = unsafe { [(self.comm_rank)(self.abi.world, &raw mut rank), (self.comm_size)(self.abi.world, &raw mut size)] };
+        let status = unsafe {
+            [(self.comm_rank)(self.abi.world, &raw mut rank), (self.comm_size)(self.abi.world, &raw mut size)]
+        };
         status.into_iter().try_for_each(|status| check("asking for the ranks", status))?;
         Ok([rank as usize, size as usize])
     }
@@ -94,15 +96,25 @@ impl Functions {
             return "an unknown MPI".to_string();
         }
         text.truncate(usize::try_from(len).unwrap_or(0).min(MAX_VERSION));
-        let text = String::from_utf8_lossy(&text).replace(['\0', '\t'], " ");
-        text.lines().next().unwrap_or_default().trim().to_string()
+        // As "MPICH Version:      5.0.2" and "Open MPI v5.0.11, package: ..".
+        let text = String::from_utf8_lossy(&text).replace(['\0', '\t'], " ").replace("Version:", " ");
+        let first = text.split([',', '\n']).next().unwrap_or_default();
+        first.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn all_to_all(&self, send: &[u8], received: &mut [u8], size: usize) -> Result<()> {
         let (n, byte) = (count(send.len() / size)?, self.abi.byte);
         // SAFETY: both buffers have `size` slices of `n` bytes, as the caller checked.
         let status = unsafe {
-            (self.alltoall)(send.as_ptr().cast(), n, byte, received.as_mut_ptr().cast(), n, byte, self.abi.world)
+            (self.alltoall)(
+                send.as_ptr().cast(),
+                n,
+                byte,
+                received.as_mut_ptr().cast(),
+                n,
+                byte,
+                self.abi.world,
+            )
         };
         check("exchanging slices", status)
     }

@@ -96,7 +96,10 @@ impl Ranks for Mpi {
     }
 
     fn all_to_all(&self, send: &[u8], received: &mut [u8]) -> Result<()> {
-        assert!(send.len() == received.len() && send.len().is_multiple_of(self.size), "slices for every rank");
+        assert!(
+            send.len() == received.len() && send.len().is_multiple_of(self.size),
+            "slices for every rank"
+        );
         self.functions.all_to_all(send, received, self.size)
     }
 
@@ -114,10 +117,14 @@ impl Ranks for Mpi {
 fn open(path: &Path) -> std::result::Result<Library, String> {
     #[cfg(unix)]
     {
+        use std::error::Error as _;
+
         use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
         // SAFETY: the initialisers of an MPI library have no requirements on the caller.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-        library.map(Into::into).map_err(|e| e.to_string())
+        library
+            .map(Into::into)
+            .map_err(|e| e.source().map_or_else(|| e.to_string(), |source| source.to_string()))
     }
     #[cfg(not(unix))]
     {

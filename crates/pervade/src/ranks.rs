@@ -28,7 +28,8 @@ pub(crate) fn check_ranks(ranks: &dyn Ranks, settings: &CheckedSettings, checksu
         if let Some(key) = tables[0].keys().find(differs) {
             let [first, other] = [0, rank].map(|rank| tables[rank].get(key).unwrap_or(&Value::Null));
             let name = key.replace('_', "-");
-            let problem = format!("the ranks do not agree: `{name}` is {other} on rank {rank} and {first} on rank 0");
+            let problem =
+                format!("the ranks do not agree: `{name}` is {other} on rank {rank} and {first} on rank 0");
             return Err(Error::device(problem)
                 .with_hint("start all ranks with the same command, the same files and the same version"));
         }
@@ -45,9 +46,9 @@ pub(crate) fn check_resumed(ranks: &dyn Ranks, progress: &str) -> Result<()> {
     match all.iter().position(|other| *other != all[0]) {
         None => Ok(()),
         Some(rank) => {
-            let problem =
-                format!("rank {rank} continues from {}, but rank 0 from {}", all[rank], all[0]);
-            Err(Error::device(problem).with_hint("the folder of the checkpoint must be one that all ranks share"))
+            let problem = format!("rank {rank} continues from {}, but rank 0 from {}", all[rank], all[0]);
+            Err(Error::device(problem)
+                .with_hint("the folder of the checkpoint must be one that all ranks share"))
         }
     }
 }

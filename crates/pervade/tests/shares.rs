@@ -108,7 +108,9 @@ fn in_shares(settings: Settings, shares: usize) -> Settings {
 fn assert_same_on_any_ranks(data: &Dataset, settings: &Settings) {
     let expected = alone(data, settings);
     for n in [1, 2, 4] {
-        for (rank, bytes) in on_ranks(n, |rank| model(data, settings, rank, &mut Silent, None)).into_iter().enumerate() {
+        for (rank, bytes) in
+            on_ranks(n, |rank| model(data, settings, rank, &mut Silent, None)).into_iter().enumerate()
+        {
             assert!(bytes.unwrap() == expected, "rank {rank} of {n}");
         }
     }
@@ -129,7 +131,9 @@ fn any_number_of_ranks_trains_the_same_model_on_sparse_rows() {
     let rows = planted(300, 8, 3).0;
     let kept: Vec<Vec<(u32, f32)>> = rows
         .chunks(8)
-        .map(|row| row.iter().enumerate().filter(|(_, x)| x.abs() > 0.3).map(|(j, &x)| (j as u32, x)).collect())
+        .map(|row| {
+            row.iter().enumerate().filter(|(_, x)| x.abs() > 0.3).map(|(j, &x)| (j as u32, x)).collect()
+        })
         .collect();
     let mut starts = vec![0];
     kept.iter().for_each(|row| starts.push(starts.last().unwrap() + row.len()));
@@ -144,11 +148,13 @@ fn any_number_of_ranks_trains_the_same_model_on_a_mixed_table() {
     let text: String = std::iter::once("size,colour,count\n".to_string())
         .chain((0..300).map(|i| {
             let (group, wave) = (i % 3, f64::from(i as u32 * 7 % 31) / 31.0);
-            let gap = if i % 17 == 0 { String::new() } else { format!("{:.3}", f64::from(group) * 2.0 + wave) };
+            let gap =
+                if i % 17 == 0 { String::new() } else { format!("{:.3}", f64::from(group) * 2.0 + wave) };
             format!("{gap},{},{}\n", ["red", "green", "blue"][group as usize], group * 5 + i % 4)
         }))
         .collect();
-    let table = pervade::data::read_bytes(text.as_bytes(), "csv", &pervade::data::ReadOptions::default()).unwrap();
+    let table =
+        pervade::data::read_bytes(text.as_bytes(), "csv", &pervade::data::ReadOptions::default()).unwrap();
     assert_same_on_any_ranks(&table.data, &settings());
 }
 
@@ -221,7 +227,10 @@ fn ranks_that_do_not_agree_are_refused() {
         on_ranks(2, |rank| work(rank)).into_iter().map(|r| r.unwrap_err().to_string()).collect::<Vec<_>>()
     };
     let rows = refused(&|rank| model([&data, &other][rank.rank], &settings(), rank, &mut Silent, None));
-    assert!(rows.iter().all(|text| text.contains("`checksum of the rows` is") && text.contains("on rank 1")), "{rows:?}");
+    assert!(
+        rows.iter().all(|text| text.contains("`checksum of the rows` is") && text.contains("on rank 1")),
+        "{rows:?}"
+    );
     let batch = |rank: &Thread| settings().with(|s| s.seed = rank.rank as u64);
     let seeds = refused(&|rank| model(&data, &batch(rank), rank, &mut Silent, None));
     assert!(seeds.iter().all(|text| text.contains("`seed` is 1 on rank 1 and 0 on rank 0")), "{seeds:?}");
@@ -231,7 +240,9 @@ fn ranks_that_do_not_agree_are_refused() {
 
 #[test]
 fn shares_must_divide_the_batch() {
-    let refused = |change: &dyn Fn(&mut Settings)| settings().with(|s| change(s)).check(&dense()).unwrap_err().to_string();
+    let refused = |change: &dyn Fn(&mut Settings)| {
+        settings().with(|s| change(s)).check(&dense()).unwrap_err().to_string()
+    };
     assert!(refused(&|s| s.shares = 3).contains("`shares` is 3, must be a power of two"));
     assert!(refused(&|s| s.shares = 0).contains("`shares` is 0, must be a power of two"));
     assert!(refused(&|s| s.batch = 102).contains("`batch` is 102, cannot be divided into 4 shares"));

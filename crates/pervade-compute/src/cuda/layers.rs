@@ -360,7 +360,8 @@ impl Layers for Cuda {
     fn average(&self, from: &CudaBuffer, into: &mut CudaBuffer) -> Result<()> {
         self.sync_all_pending()?;
         let n = into.len();
-        let launch = Launch { kernel: Kernel::Average, grid: (blocks(n, 256), 1, 1), threads: 256, shared: 0 };
+        let launch =
+            Launch { kernel: Kernel::Average, grid: (blocks(n, 256), 1, 1), threads: 256, shared: 0 };
         self.driver.launch(launch, &[from.address(0).into(), into.address(0).into(), n.into()])
     }
 

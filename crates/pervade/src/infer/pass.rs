@@ -2,7 +2,7 @@
 
 use super::Observed;
 use crate::Result;
-use crate::compute::{Device, Gamma, Matrix, Params, RowSelection};
+use crate::compute::{Device, Gamma, Matrix, Params, Ranks, RowSelection};
 use crate::nn::{Architecture, Tape};
 use crate::seed::Key;
 
@@ -21,9 +21,11 @@ pub struct Pass<'p> {
     pub log_joints: &'p [f32],
 }
 
-/// Calls `visit` with every block of rows, in order; log joints are computed only if `gamma` is given.
+/// Calls `visit` with every block of rows, in order; log joints are computed only if `gamma` is given. Ranks encode
+/// different blocks, and each of them visits all.
 pub(crate) fn blocks<D: Device>(
     device: &D,
+    ranks: &dyn Ranks,
     rows: &D::Rows<'_>,
     n_rows: usize,
     architecture: &Architecture,
@@ -31,26 +33,36 @@ pub(crate) fn blocks<D: Device>(
     params: &Params<D::Buffer>,
     mut visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (r, b) = (params.restarts, BLOCK.min(n_rows));
+    let (r, b, size) = (params.restarts, BLOCK.min(n_rows), ranks.size());
     let (j2, c) = (architecture.n_head(), architecture.mixture.n_components());
     let mut batch = device.batch(rows, r, b)?;
     let mut tape = Tape::encoder(device, architecture, r, b)?;
     let c = if gamma.is_some() { c } else { 0 };
     let mut log_joints = Matrix::zeros(device, r, b, c)?;
-    let (mut all_heads, mut all_joints) = (vec![0.0; r * b * j2], vec![0.0; r * b * c]);
-    for first in (0..n_rows).step_by(b) {
-        device.gather(rows, RowSelection::Range { first }, &mut batch)?;
-        tape.encode(device, architecture, params, rows, &batch)?;
-        if let Some(gamma) = gamma {
-            device.log_joint(gamma, params, architecture.mixture, &tape.head, &mut log_joints)?;
-            device.read(&log_joints.data, 0, &mut all_joints)?;
+    // Heads of all restarts, then log joints.
+    let (n_heads, n_joints) = (r * b * j2, r * b * c);
+    let mut own = vec![0.0f32; n_heads + n_joints];
+    let mut all = vec![0.0f32; size * own.len()];
+    for first_of_all in (0..n_rows).step_by(b * size) {
+        let first = first_of_all + ranks.rank() * b;
+        if first < n_rows {
+            device.gather(rows, RowSelection::Range { first }, &mut batch)?;
+            tape.encode(device, architecture, params, rows, &batch)?;
+            if let Some(gamma) = gamma {
+                device.log_joint(gamma, params, architecture.mixture, &tape.head, &mut log_joints)?;
+                device.read(&log_joints.data, 0, &mut own[n_heads..])?;
+            }
+            device.read(&tape.head.data, 0, &mut own[..n_heads])?;
         }
-        device.read(&tape.head.data, 0, &mut all_heads)?;
-        let valid = b.min(n_rows - first);
-        for restart in 0..r {
-            let heads = &all_heads[restart * b * j2..][..valid * j2];
-            let log_joints = &all_joints[restart * b * c..][..valid * c];
-            visit(Pass { restart, first, heads, log_joints })?;
+        ranks.all_gather(bytemuck::cast_slice(&own), bytemuck::cast_slice_mut(&mut all))?;
+        for (block, first) in all.chunks_exact(own.len()).zip((first_of_all..n_rows).step_by(b)) {
+            let (heads, joints) = block.split_at(n_heads);
+            let valid = b.min(n_rows - first);
+            for restart in 0..r {
+                let heads = &heads[restart * b * j2..][..valid * j2];
+                let log_joints = &joints[restart * b * c..][..valid * c];
+                visit(Pass { restart, first, heads, log_joints })?;
+            }
         }
     }
     Ok(())

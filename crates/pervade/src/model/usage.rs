@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::Vade;
 use crate::compute::math::normal_pair;
-use crate::compute::{Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
+use crate::compute::{Alone, Device, Gamma, LOG_VARIANCE_LIMIT, Likelihood, Params};
 use crate::data::Dataset;
 use crate::infer::{
     Observed, Pass, argmax, blocks, cluster_probabilities, decoded, decoding_len, outputs, pass_len,
@@ -277,7 +277,8 @@ impl Vade {
         self.metadata.preparation.check_columns(data)?;
         let params = Params::fixed(device, &self.values)?;
         let rows = device.rows(data.view(&self.metadata.preparation))?;
-        let visited = blocks(device, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit);
+        let visited =
+            blocks(device, &Alone, &rows, data.n_rows(), &self.architecture, Some(gamma), &params, visit);
         data.unless_changed(visited)
     }
 

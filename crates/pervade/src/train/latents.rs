@@ -17,7 +17,7 @@ pub fn for_each_block<D: Device>(
     visit: impl FnMut(Pass<'_>) -> Result<()>,
 ) -> Result<()> {
     let gamma = Some(Gamma::Sampled);
-    blocks(run.device, &run.rows, run.data.n_rows(), &run.architecture, gamma, params, visit)
+    blocks(run.device, run.ranks, &run.rows, run.data.n_rows(), &run.architecture, gamma, params, visit)
 }
 
 /// Latent means of all rows, [N, J], per restart.
@@ -37,7 +37,7 @@ pub(super) fn latents_with_interrupt<D: Device>(
         latents[pass.restart].extend(pass.heads.chunks_exact(2 * j).flat_map(|head| &head[..j]));
         check_interrupt()
     };
-    blocks(run.device, &run.rows, n, &run.architecture, None, params, visit)?;
+    blocks(run.device, run.ranks, &run.rows, n, &run.architecture, None, params, visit)?;
     Ok(latents)
 }
 
@@ -45,7 +45,7 @@ pub(super) fn latents_with_interrupt<D: Device>(
 pub fn heads<D: Device>(run: &Run<'_, D>, params: &Params<D::Buffer>) -> Result<Vec<f32>> {
     let n = run.data.n_rows();
     let mut heads = Vec::with_capacity(n * run.architecture.n_head());
-    blocks(run.device, &run.rows, n, &run.architecture, None, params, |pass| {
+    blocks(run.device, run.ranks, &run.rows, n, &run.architecture, None, params, |pass| {
         if pass.restart == 0 {
             heads.extend_from_slice(pass.heads);
         }

@@ -238,7 +238,9 @@ impl<D: Device> PhaseBuffers<D> {
             n_rows,
             params,
             |params, share| self.share_gradients(run, params, phase, tick, share, None),
-            |params| ranges.iter().flatten().try_for_each(|range| run.device.adam(params, &adam(range.clone()))),
+            |params| {
+                ranges.iter().flatten().try_for_each(|range| run.device.adam(params, &adam(range.clone())))
+            },
         );
         self.share_mean = Some(mean);
         done
@@ -265,8 +267,7 @@ impl<D: Device> PhaseBuffers<D> {
         share: Share,
         update: Option<&AdamStep>,
     ) -> compute::Result<()> {
-        let (epoch, first, draw) =
-            (tick.epoch, share.first(tick.first as usize), share.draw(tick.draw));
+        let (epoch, first, draw) = (tick.epoch, share.first(tick.first as usize), share.draw(tick.draw));
         let pick = RowSelection::Shuffled { keys: &self.order, epoch, first };
         run.device.gather(&run.rows, pick, &mut self.batch)?;
         let hidden_share = run.settings.hidden_share;

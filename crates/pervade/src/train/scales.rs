@@ -41,7 +41,7 @@ fn residual_variances<D: Device>(
     let stride = n.div_ceil(SAMPLE_ROWS);
     let (mut sums, mut counts) = (vec![0.0f64; columns.len()], vec![0usize; columns.len()]);
     let (mut x, mut latents) = (vec![0.0; run.data.n_columns()], Vec::new());
-    blocks(device, &run.rows, n, &run.architecture, None, &params, |pass| {
+    blocks(device, run.ranks, &run.rows, n, &run.architecture, None, &params, |pass| {
         if !(pass.first / BLOCK).is_multiple_of(stride) {
             return Ok(());
         }
@@ -112,7 +112,7 @@ fn information<D: Device>(run: &Run<'_, D>, values: &[f32], columns: &[TypedColu
     let params = Params::fixed(device, values)?;
     let stride = run.data.n_rows().div_ceil(SLOPE_ROWS);
     let mut latents = Vec::new();
-    blocks(device, &run.rows, run.data.n_rows(), architecture, None, &params, |pass| {
+    blocks(device, run.ranks, &run.rows, run.data.n_rows(), architecture, None, &params, |pass| {
         let rows = pass.heads.chunks_exact(2 * j).enumerate();
         let sampled = rows.filter(|(i, _)| (pass.first + i).is_multiple_of(stride));
         latents.extend(sampled.flat_map(|(_, head)| &head[..j]));
