@@ -86,6 +86,10 @@ pub(crate) struct Common {
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "P")]
     #[arg(default_value = "fp32", value_parser = ["fp32", "tf32"])]
     precision: String,
+    /// Where CUDA keeps the rows: auto leaves tables that are too large for the device in the host's memory
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHERE")]
+    #[arg(default_value = "auto", value_parser = ["auto", "device", "host"])]
+    rows_on: String,
 }
 
 /// A larger number of threads is a typing error.
@@ -106,7 +110,8 @@ impl Common {
         let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
         let kernels = cache_folder().map(KernelFolder::new);
         let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
-        let (device, why_not_cuda) = AnyDevice::open(&self.device, precision, kernels)?;
+        let (mut device, why_not_cuda) = AnyDevice::open(&self.device, precision, kernels)?;
+        device.keep_rows_on(self.rows_on.parse().unwrap_or_default());
         if let Some(reason) = why_not_cuda {
             console.say(&format!("note: using the CPU, because {reason}"));
         }

@@ -1,6 +1,6 @@
 //! Selection of a device by name.
 
-use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result};
+use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result, RowsOn};
 
 /// A device of any supported kind; [`crate::on_device!`] gives access to the concrete type.
 #[derive(Debug)]
@@ -60,6 +60,13 @@ impl AnyDevice {
             _ => return Err(Error::UnknownDevice { wanted: wanted.to_string() }),
         };
         Ok((device, None))
+    }
+
+    /// Keeps the rows of tables where `rows_on` says; the CPU has them in the host's memory in any case.
+    pub fn keep_rows_on(&mut self, rows_on: RowsOn) {
+        if let Self::Cuda(device) = self {
+            device.keep_rows_on(rows_on);
+        }
     }
 
     /// The device's human-readable name.

@@ -10,6 +10,31 @@ pub enum Precision {
     Tf32,
 }
 
+/// Where the rows are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowsOn {
+    /// On the device if they leave it enough memory, else on the host.
+    #[default]
+    Auto,
+    /// In the device's memory.
+    Device,
+    /// In the host's memory: each step reads its rows over the bus.
+    Host,
+}
+
+impl std::str::FromStr for RowsOn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "device" => Ok(Self::Device),
+            "host" => Ok(Self::Host),
+            _ => Err("must be `auto`, `device` or `host`".to_string()),
+        }
+    }
+}
+
 /// Stores compiled kernels between runs. Files that another user could have written must not be loaded.
 pub trait KernelCache {
     /// The contents of the file `name`, if it exists and can be trusted.

@@ -34,7 +34,7 @@ pub use components::{Components, Moments};
 pub use cpu::Cpu;
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
-pub use cuda_options::{KernelCache, Precision};
+pub use cuda_options::{KernelCache, Precision, RowsOn};
 pub use error::{Advice, Error, Result};
 #[cfg(not(feature = "cuda"))]
 pub use no_cuda::Cuda;

@@ -1,6 +1,6 @@
 //! Stand-in for CUDA in a build without it: opening a device is an error.
 
-use crate::{Advice, Error, KernelCache, Precision, Result};
+use crate::{Advice, Error, KernelCache, Precision, Result, RowsOn};
 
 /// A CUDA device; uninhabited in this build, which has no CUDA.
 #[derive(Debug)]
@@ -14,6 +14,9 @@ impl Cuda {
             advice: Advice::BuildWithCuda,
         })
     }
+
+    /// There is no device to keep rows on.
+    pub fn keep_rows_on(&mut self, _rows_on: RowsOn) {}
 
     /// Always false.
     pub fn is_present() -> bool {

@@ -303,6 +303,28 @@ impl Driver {
         Ok(self.memory(slice, values.len()))
     }
 
+    /// Copies values to page-locked host memory, which the device reads over its bus.
+    pub(super) fn upload_to_host<T: DeviceRepr + ValidAsZeroBits + Copy + Send + Sync + 'static>(
+        &self,
+        values: &[T],
+    ) -> Result<DeviceMemory<T>> {
+        let bytes = size_of_val(values);
+        let locked = |e| failed(&format!("lock {} MiB of host memory", bytes.div_ceil(1 << 20)), e);
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: all elements are written before they are read.
+        let mut memory = unsafe { self.context.alloc_pinned_with_flags::<T>(values.len().max(1), flags) }
+            .map_err(locked)?;
+        memory.as_mut_slice().map_err(locked)?[..values.len()].copy_from_slice(values);
+        // With unified addressing, which every device since 2011 has, the device uses the host's address.
+        let at = memory.as_ptr().map_err(locked)? as u64;
+        Ok(DeviceMemory::new(memory, at, values.len(), self.holder.clone()))
+    }
+
+    /// Free bytes on the device.
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.context.mem_get_info().map_or(0, |(free, _)| free as u64)
+    }
+
     fn memory<T: Send + Sync + 'static>(&self, slice: CudaSlice<T>, len: usize) -> DeviceMemory<T> {
         let at = address(&slice, &self.main);
         DeviceMemory::new(slice, at, len, self.holder.clone())
@@ -312,8 +334,7 @@ impl Driver {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return failed("allocate memory", error);
         }
-        let free = self.context.mem_get_info().map_or(0, |(free, _)| free);
-        Error::OutOfMemory { needed: bytes as u64, free: free as u64 }
+        Error::OutOfMemory { needed: bytes as u64, free: self.free_bytes() }
     }
 
     /// Sets all elements to zero.

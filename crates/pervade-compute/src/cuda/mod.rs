@@ -39,12 +39,13 @@ pub use typed::CudaColumns;
 
 use self::driver::{Driver, Kernel, Launch};
 use self::recording::Recorded;
-use crate::{KernelCache, Precision, Result};
+use crate::{KernelCache, Precision, Result, RowsOn};
 
 /// A CUDA device.
 pub struct Cuda {
     driver: Driver,
     precision: Precision,
+    rows_on: RowsOn,
     /// The step that is being recorded, if any, with its work on side streams.
     recorded: Mutex<Option<Recorded>>,
 }
@@ -53,7 +54,12 @@ impl Cuda {
     /// Opens the device with index `ordinal` and compiles its kernels, unless `kernels` has them from an earlier run.
     pub fn open(ordinal: usize, precision: Precision, kernels: Option<&dyn KernelCache>) -> Result<Self> {
         let driver = Driver::open(ordinal, precision, kernels)?;
-        Ok(Self { driver, precision, recorded: Mutex::new(None) })
+        Ok(Self { driver, precision, rows_on: RowsOn::Auto, recorded: Mutex::new(None) })
+    }
+
+    /// Keeps the rows of tables from now on where `rows_on` says.
+    pub fn keep_rows_on(&mut self, rows_on: RowsOn) {
+        self.rows_on = rows_on;
     }
 
     /// Whether there is a driver and at least one device.

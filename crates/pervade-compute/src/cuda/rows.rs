@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 use rayon::prelude::*;
 
 use super::driver::{Arg, DeviceMemory, Driver, Kernel, Keys, Launch, MOST_RESTARTS};
@@ -12,7 +13,7 @@ use crate::ops::hiding_threshold;
 use crate::random::Key;
 use crate::{
     Activation, AdamStep, Affine, Draw, Error, Inputs, Layers, Matrix, NeighbourLists, Params, Result,
-    RowSelection, RowValues, Rows, RowsView, Scaling,
+    RowSelection, RowValues, Rows, RowsOn, RowsView, Scaling,
 };
 
 /// `Rows` in `kernels/rows.cu`.
@@ -110,35 +111,70 @@ impl CudaNeighbours {
     }
 }
 
-/// Copies the data set to the device. Rows of typed tables, and rows of which logarithms are taken, are scaled here, in the
+/// Copies the data set to the device, or to host memory that it can address. Rows of typed tables, and rows of which logarithms are taken, are scaled here, in the
 /// precision of their values.
-fn upload(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
+fn upload(driver: &Driver, data: RowsView<'_>, rows_on: RowsOn) -> Result<CudaRows> {
     if !data.scaling.log.is_empty() || matches!(data.inputs, Inputs::Typed(_)) {
         let mut x = vec![0.0; data.n_rows * data.n_columns];
         let rows = x.par_chunks_mut(data.n_columns.max(1)).enumerate();
         rows.for_each(|(i, row)| data.row_into(i, row));
         let scaling = Scaling { row_norm: None, log: &[], shift: &[], scale: &[1.0] };
-        upload_scaled(driver, RowsView { values: RowValues::F32(&x), scaling, ..data })
+        upload_scaled(driver, RowsView { values: RowValues::F32(&x), scaling, ..data }, rows_on)
     } else {
-        upload_scaled(driver, data)
+        upload_scaled(driver, data, rows_on)
     }
 }
 
-/// Copies a data set without logarithms to the device.
-fn upload_scaled(driver: &Driver, data: RowsView<'_>) -> Result<CudaRows> {
+/// The part of the device's free memory that rows may take: the rest is for parameters, activations and latents.
+const SHARE_OF_MEMORY: f64 = 0.7;
+
+/// Where the values of a table and the columns of its entries are kept.
+struct Store<'a> {
+    driver: &'a Driver,
+    is_host: bool,
+}
+
+impl<'a> Store<'a> {
+    fn new(driver: &'a Driver, data: &RowsView<'_>, rows_on: RowsOn) -> Self {
+        let cells = data.n_rows as f64 * data.n_columns as f64;
+        let bytes = match data.values {
+            RowValues::U8(_) => cells,
+            RowValues::F16(_) => 2.0 * cells,
+            RowValues::F32(_) | RowValues::F64(_) => 4.0 * cells,
+            RowValues::Csr(csr) => 8.0 * csr.values.len() as f64,
+        };
+        let is_host = match rows_on {
+            RowsOn::Auto => bytes > SHARE_OF_MEMORY * driver.free_bytes() as f64,
+            RowsOn::Device => false,
+            RowsOn::Host => true,
+        };
+        Self { driver, is_host }
+    }
+
+    fn keep<T: DeviceRepr + ValidAsZeroBits + Copy + Send + Sync + 'static>(
+        &self,
+        values: &[T],
+    ) -> Result<DeviceMemory<T>> {
+        if self.is_host { self.driver.upload_to_host(values) } else { self.driver.upload(values) }
+    }
+}
+
+/// [`upload`] of a data set without logarithms.
+fn upload_scaled(driver: &Driver, data: RowsView<'_>, rows_on: RowsOn) -> Result<CudaRows> {
+    let store = Store::new(driver, &data, rows_on);
     let (kind, values) = match data.values {
-        RowValues::U8(x) => (0, driver.upload(x)?),
-        RowValues::F16(x) => (1, driver.upload(bytemuck::cast_slice(x))?),
-        RowValues::F32(x) => (2, driver.upload(bytemuck::cast_slice(x))?),
+        RowValues::U8(x) => (0, store.keep(x)?),
+        RowValues::F16(x) => (1, store.keep(bytemuck::cast_slice(x))?),
+        RowValues::F32(x) => (2, store.keep(bytemuck::cast_slice(x))?),
         RowValues::F64(x) => {
             let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
-            (2, driver.upload(bytemuck::cast_slice(&single))?)
+            (2, store.keep(bytemuck::cast_slice(&single))?)
         }
-        RowValues::Csr(csr) => (3, driver.upload(bytemuck::cast_slice(csr.values))?),
+        RowValues::Csr(csr) => (3, store.keep(bytemuck::cast_slice(csr.values))?),
     };
     let (mut columns, mut starts) = (None, None);
     if let RowValues::Csr(csr) = data.values {
-        columns = Some(driver.upload(csr.columns)?);
+        columns = Some(store.keep(csr.columns)?);
         let wide: Vec<u64> = csr.starts.iter().map(|&start| start as u64).collect();
         starts = Some(driver.upload(&wide)?);
     }
@@ -210,7 +246,7 @@ impl Rows for Cuda {
     type Batch = CudaBatch;
 
     fn rows(&self, data: RowsView<'_>) -> Result<CudaRows> {
-        upload(&self.driver, data)
+        upload(&self.driver, data, self.rows_on)
     }
 
     fn batch(&self, rows: &CudaRows, restarts: usize, n_rows: usize) -> Result<CudaBatch> {

@@ -1,11 +1,10 @@
-//! Device memory, held alive by its owner and by every recording that uses it.
+//! Memory that the device reads and writes, held alive by its owner and by every recording that uses it.
 
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-
-use cudarc::driver::CudaSlice;
 
 /// Shared ownership of the memory that a recording uses, so that no address in it dangles.
 pub(in super::super) type HeldMemory = Vec<Arc<dyn Any + Send + Sync>>;
@@ -29,27 +28,29 @@ impl MemoryHolder {
         self.held.lock().expect("no thread died while recording")
     }
 
-    fn hold<T: Send + Sync + 'static>(&self, memory: &Arc<CudaSlice<T>>) {
-        if let Some(held) = &mut *self.lock() {
-            let memory: Arc<dyn Any + Send + Sync> = memory.clone();
-            if held.iter().all(|other| !Arc::ptr_eq(other, &memory)) {
-                held.push(memory);
-            }
+    fn hold(&self, memory: &Arc<dyn Any + Send + Sync>) {
+        if let Some(held) = &mut *self.lock()
+            && held.iter().all(|other| !Arc::ptr_eq(other, memory))
+        {
+            held.push(memory.clone());
         }
     }
 }
 
-/// A buffer on the device. Taking an address while a step is recorded makes the recording a co-owner.
+/// A buffer on the device, or in host memory that the device can address. Taking an address while a step is recorded makes the recording a co-owner.
 pub struct DeviceMemory<T> {
-    slice: Arc<CudaSlice<T>>,
+    /// The allocation.
+    owner: Arc<dyn Any + Send + Sync>,
     at: u64,
     len: usize,
     holder: Arc<MemoryHolder>,
+    elements: PhantomData<T>,
 }
 
 impl<T: Send + Sync + 'static> DeviceMemory<T> {
-    pub(super) fn new(slice: CudaSlice<T>, at: u64, len: usize, holder: Arc<MemoryHolder>) -> Self {
-        Self { slice: Arc::new(slice), at, len, holder }
+    /// `owner` is an allocation with `len` elements at the address `at`.
+    pub(super) fn new(owner: impl Any + Send + Sync, at: u64, len: usize, holder: Arc<MemoryHolder>) -> Self {
+        Self { owner: Arc::new(owner), at, len, holder, elements: PhantomData }
     }
 
     /// The number of elements.
@@ -60,7 +61,7 @@ impl<T: Send + Sync + 'static> DeviceMemory<T> {
     /// The address of element `i`.
     pub(in super::super) fn address(&self, i: usize) -> u64 {
         assert!(i <= self.len, "an address inside the buffer");
-        self.holder.hold(&self.slice);
+        self.holder.hold(&self.owner);
         self.at + (size_of::<T>() * i) as u64
     }
 
