@@ -159,7 +159,8 @@ fn whole_graph(model: &Vade, parts: &Parts<'_>, options: &OnnxOptions) -> Messag
     g.output("latents", Element::Float, &fixed(j), "The mean of q(z|x).");
     if options.score {
         let encoded = score::Encoded { means: "latents".to_string(), wide_means, head };
-        score::score(&mut g, model, parts, &prior, &prepared, &encoded);
+        let scoring = score::Scoring { model, parts, prior: &prior, prepared: &prepared, encoded: &encoded };
+        scoring.add_to(&mut g);
         let what = format!("The {} of each row, in nats.", model.score_name());
         g.output("score", Element::Float, &[Dimension::Batch], &what);
     }
