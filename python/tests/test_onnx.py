@@ -141,6 +141,15 @@ def test_penguins_with_gaps_and_categories(small):
     np.testing.assert_allclose(runtime.run(["probabilities"], feeds)[0], expected, atol=CLOSE)
 
 
+def test_gaps_that_mean_something(small):
+    frame = pd.read_csv(PENGUINS).drop(columns="species")
+    vade = small(3, hidden=(32,), pretrain_epochs=40, epochs=10, missing_informative=True).fit(frame)
+    runtime = check(vade, frame, feeds_of(vade, frame))
+    assert len(runtime.get_inputs()) == frame.shape[1]
+    numbers = frame.select_dtypes("number").to_numpy()
+    check(small(3, missing_informative=True).fit(numbers), numbers, {"rows": numbers})
+
+
 def test_columns_of_every_type(small):
     frame = pandas_frame()
     vade = small(3, column_types={"visits": "count"}).fit(frame)

@@ -77,7 +77,8 @@ pub struct OnnxInput {
 /// The inputs of a model's graph.
 pub fn inputs(model: &Vade) -> Vec<OnnxInput> {
     let rows = |element: &'static str| {
-        vec![OnnxInput { name: cells::ROWS.to_string(), element, n_columns: model.n_columns() }]
+        let n_columns = model.metadata().n_source_columns();
+        vec![OnnxInput { name: cells::ROWS.to_string(), element, n_columns }]
     };
     let Some(schema) = model.schema() else { return rows("float32") };
     let inputs = cells::TypedInputs::new(model, schema);
@@ -88,7 +89,7 @@ pub fn inputs(model: &Vade) -> Vec<OnnxInput> {
         cells::Given::Word => "string",
         cells::Given::Number | cells::Given::Date => "float64",
     };
-    let named = inputs.names().into_iter().zip(&schema.columns);
+    let named = inputs.names().into_iter().zip(schema.source_columns());
     named.map(|(name, column)| OnnxInput { name, element: element(column), n_columns: 1 }).collect()
 }
 
