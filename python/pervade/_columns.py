@@ -97,9 +97,14 @@ class TypedColumns(Fitted):
     def _take_columns(self, about: dict[str, Any]) -> None:
         """Sets the attributes about columns."""
         self._schema = about.get("schema") and {"kept": [], "left_out": [], "missing": [], **about["schema"]}
+        columns = [] if self._schema is None else self._schema["columns"]
+        gaps = gap_columns(self._schema)
+        if gaps:
+            # The table has no such columns.
+            self._schema["columns"] = columns[: -len(gaps)]
         self._is_typed = self._schema is not None and not is_numbers(self._schema)
         self._kept = self._schema["kept"] if self._schema is not None else about.get("other_columns", [])
-        names = about["column_names"]
+        names = about["column_names"] and about["column_names"][: about["n_columns"] - len(gaps)]
         given = [str(name) for name in getattr(self, "feature_names_in_", ())]
         if names is not None and given:
             self._clustered = [given.index(name) for name in names] if len(names) < len(given) else list(range(len(given)))
@@ -109,7 +114,6 @@ class TypedColumns(Fitted):
         else:
             self._clustered = list(range(self.n_features_in_))
         self._frame_kind = "pandas"
-        columns = [] if self._schema is None else self._schema["columns"]
         self.column_types_ = {column["name"]: column["type"] for column in columns}
         self.column_types_.update({name: "keep" for name in self._schema["kept"]} if columns else {})
         shares = [column["share"] for column in about.get("explained", [])]
@@ -117,6 +121,11 @@ class TypedColumns(Fitted):
         self.preparation_ = about["preparation"]["kind"]
         likelihood = about["likelihood"]
         self.likelihood_ = likelihood if isinstance(likelihood, str) else next(iter(likelihood))
+
+
+def gap_columns(schema: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The columns of a model that tell where others have gaps; they are the last."""
+    return [column for column in (schema or {}).get("columns", ()) if column.get("gap_of") is not None]
 
 
 def is_numbers(schema: dict[str, Any]) -> bool:

@@ -302,7 +302,7 @@ def unsuitable(name: str, dtype: Any) -> ValueError:
 
 
 def as_values(column: dict[str, Any], cells: NDArray[Any]) -> NDArray[Any]:
-    """The library's cells of a column in its own type: levels, truth values, whole numbers, dates."""
+    """The library's cells of a column, none of them missing, in its own type: levels, truth values, whole numbers, dates."""
     cells = cells.astype(np.float64)
     if levels := column.get("levels"):
         kind = column.get("level_kind", "words")
@@ -328,22 +328,28 @@ def as_values(column: dict[str, Any], cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def new_frame(kind: str, columns: list[dict[str, Any]], cells: NDArray[Any]) -> Any:
-    """A data frame of this library from rows of cells."""
-    values = {column["name"]: as_values(column, cells[:, j]) for j, column in enumerate(columns)}
+    """A data frame of this library from rows of cells; NaN where missing."""
+    is_missing = np.isnan(cells)
+    known = np.where(is_missing, 0, cells)
+    values = {column["name"]: as_values(column, known[:, j]) for j, column in enumerate(columns)}
+    gaps = {column["name"]: is_missing[:, j] for j, column in enumerate(columns)}
     if kind == "pyarrow":
         import pyarrow as pa
 
-        return pa.table({name: pa.array(array) for name, array in values.items()})
+        return pa.table({name: pa.array(array, mask=gaps[name]) for name, array in values.items()})
     if kind == "polars":
         import polars as pl
 
-        return pl.DataFrame([pl.Series(name, array.tolist()) for name, array in values.items()])
+        def present(name: str, array: NDArray[Any]) -> list[Any]:
+            return [None if gap else value for value, gap in zip(array.tolist(), gaps[name], strict=True)]
+
+        return pl.DataFrame([pl.Series(name, present(name, array)) for name, array in values.items()])
     try:
         import pandas as pd
     except ImportError as missing:
         raise ValueError("rows of a table with column types need pandas") from missing
     zoned = {c["name"] for c in columns if c["type"] == "date" and (c["date"]["time"] or {}).get("zone", "Local") != "Local"}
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             name: pd.DatetimeIndex(array.astype("datetime64[us]")).tz_localize("UTC") if name in zoned
             else array.astype("datetime64[s]") if array.dtype == np.dtype("datetime64[D]")
@@ -351,3 +357,7 @@ def new_frame(kind: str, columns: list[dict[str, Any]], cells: NDArray[Any]) -> 
             for name, array in values.items()
         }
     )  # fmt: skip
+    for name, gap in gaps.items():
+        if gap.any():
+            frame[name] = frame[name].mask(gap)
+    return frame

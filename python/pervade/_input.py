@@ -50,7 +50,9 @@ def table(estimator: Any, X: Any, *, reset: bool) -> _Table:
     checked = validate_data(
         estimator, X if frame is None else frame.checked, reset=True, ensure_min_samples=2, **ACCEPTED
     )
-    if has_column_options(estimator):
+    # Sparse rows have no gaps.
+    has_gaps = estimator.missing_informative and not sparse.issparse(checked)
+    if has_column_options(estimator) or has_gaps:
         return array_columns(checked, [""] * checked.shape[1])
     return in_place(checked)
 
@@ -98,7 +100,7 @@ def columns_aside(estimator: Any, frame: PandasFrame | ArrowFrame) -> list[Colum
 
 def by_columns(estimator: Any, frame: PandasFrame | ArrowFrame) -> bool:
     """Whether the library is to find the types of a frame's columns."""
-    if has_column_options(estimator) or not frame.is_numbers:
+    if has_column_options(estimator) or estimator.missing_informative or not frame.is_numbers:
         return True
     # For these, all columns are alike.
     is_shared = estimator.prepare is not None or estimator.noise_variance is not None or estimator.recipe == "paper"

@@ -20,7 +20,10 @@ PARAMETERS = dict(_core.parameters())
 SETTINGS = {parameter: setting for setting, parameter in PARAMETERS.items()}
 # Parameters that are not settings: how to compute, and what the rows are.
 AROUND = frozenset(
-    {"device", "precision", "n_jobs", "verbose", "callback", "image_shape", "column_types", "keep_columns", "missing"}
+    {
+        "device", "precision", "n_jobs", "verbose", "callback", "image_shape", "column_types", "keep_columns", "missing",
+        "missing_informative",
+    }  # fmt: skip
 )
 # The largest seed that is drawn; any up to 2**64 - 1 can be given.
 MAX_SEED = 2**31 - 1
@@ -35,12 +38,14 @@ class ComputeOptions(NamedTuple):
 
 
 class ColumnOptions(NamedTuple):
-    """What the user said about columns: names that are not part of the rows, types, which to keep, words for gaps."""
+    """What the user said about columns: names that are not part of the rows, types, which to keep, words for gaps, and whether gaps
+    mean something."""
 
     names: list[str] | None
     types: list[tuple[str, str]]
     keep: list[str]
     missing: list[str]
+    missing_informative: bool
 
 
 def as_column_options(parameters: dict[str, Any]) -> ColumnOptions:
@@ -51,8 +56,13 @@ def as_column_options(parameters: dict[str, Any]) -> ColumnOptions:
     for name, value in (("keep_columns", keep), ("missing", missing)):
         if isinstance(value, str):
             raise ValueError(f"`{name}` is {value!r}, must be a list such as [{value!r}]")
+    informative = parameters["missing_informative"]
+    if informative not in (True, False):
+        raise ValueError(f"`missing_informative` is {informative!r}, must be True or False")
     given = [(str(name), str(kind)) for name, kind in (types or {}).items()]
-    return ColumnOptions(None, given, [str(name) for name in keep or ()], [str(word) for word in missing or ()])
+    return ColumnOptions(
+        None, given, [str(name) for name in keep or ()], [str(word) for word in missing or ()], bool(informative)
+    )
 
 
 def as_settings(parameters: dict[str, Any]) -> str:

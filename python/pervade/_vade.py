@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array
 
 from pervade import _core
 from pervade._card import Card, SomeRows
-from pervade._columns import TypedColumns
+from pervade._columns import TypedColumns, gap_columns
 from pervade._criteria import Criteria
 from pervade._export import Exports
 from pervade._frames import as_frame
@@ -120,6 +120,9 @@ class VaDE(
     missing : list of str, default=None
         Words and numbers that stand for missing cells, such as "-999", beside NaN, None, empty text, "NA", "?" and the
         like.
+    missing_informative : bool, default=False
+        Whether missing cells mean something: clusters may then also differ in which cells are missing. `column_types_`,
+        `explained_` and `describe` have a yes/no column, such as "age is missing", for each column with gaps.
     gamma : {"exact", "sampled"}, default=None
         Treatment of q(c|x): the closed form, or the paper's sample. ["exact"]
     samples : int, default=None
@@ -267,6 +270,7 @@ class VaDE(
         column_types: dict[str, str] | None = None,
         keep_columns: list[str] | None = None,
         missing: list[str] | None = None,
+        missing_informative: bool = False,
         gamma: str | None = None,
         samples: int | None = None,
         noise_variance: float | None = None,
@@ -312,6 +316,7 @@ class VaDE(
         self.column_types = column_types
         self.keep_columns = keep_columns
         self.missing = missing
+        self.missing_informative = missing_informative
         self.gamma = gamma
         self.samples = samples
         self.noise_variance = noise_variance
@@ -538,16 +543,18 @@ class VaDE(
         image = about["image"]
         shape = None if image is None else (image["height"], image["width"], image["channels"])
         schema = about.get("schema") or {}
+        n_columns = about["n_columns"] - len(gap_columns(schema))
         vade = cls(
             **as_parameters(about["settings"]),
             image_shape=shape,
             missing=schema.get("missing"),
+            missing_informative=n_columns < about["n_columns"],
             device=device,
             n_jobs=n_jobs,
         )
-        vade.n_features_in_ = about["n_columns"]
+        vade.n_features_in_ = n_columns
         if about["column_names"] is not None:
-            vade.feature_names_in_ = np.asarray(about["column_names"], dtype=object)
+            vade.feature_names_in_ = np.asarray(about["column_names"][:n_columns], dtype=object)
         else:
             # Columns are matched by position, so that those left out count.
             vade.n_features_in_ += len(schema.get("kept", ())) + len(schema.get("left_out", ()))

@@ -89,6 +89,26 @@ def test_digits(small):
     assert runtime.get_inputs()[0].shape == ["batch", 64]
 
 
+@pytest.mark.parametrize("table", ["digits", "sparse", "mixed"])
+def test_default_settings(table):
+    """Networks of the default size round more than small ones do; each row by itself, and all of them."""
+    if table == "digits":
+        X, k = load_digits().data, 10
+    elif table == "sparse":
+        X, k = sp.random(600, 300, density=0.05, format="csr", dtype=np.float32, random_state=1), 4
+    else:
+        X, k = pd.read_csv(PENGUINS).drop(columns="species"), 3
+    vade = VaDE(k, device="cpu", random_state=0).fit(X)
+    if table == "mixed":
+        feeds = feeds_of(vade, X)
+    else:
+        feeds = {"rows": (X.toarray() if table == "sparse" else X).astype(np.float32)}
+    runtime = check(vade, X, feeds)
+    rows = [{name: values[i : i + 1] for name, values in feeds.items()} for i in range(200)]
+    singly = np.concatenate([runtime.run(["probabilities"], row)[0] for row in rows])
+    np.testing.assert_allclose(singly, vade.predict_proba(X)[:200], rtol=0, atol=CLOSE)
+
+
 @pytest.mark.parametrize("prepare", ["none", "unit", "standardise", "row-norm"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "gaussian-fixed", "multinomial"])
 def test_a_sparse_table_made_dense(small, prepare, likelihood):
@@ -139,6 +159,15 @@ def test_penguins_with_gaps_and_categories(small):
     # `nan` and `None` are what numpy makes of missing words.
     feeds["island"] = np.array([["Atlantis"], [np.nan], [None]], object)
     np.testing.assert_allclose(runtime.run(["probabilities"], feeds)[0], expected, atol=CLOSE)
+
+
+def test_gaps_that_mean_something(small):
+    frame = pd.read_csv(PENGUINS).drop(columns="species")
+    vade = small(3, hidden=(32,), pretrain_epochs=40, epochs=10, missing_informative=True).fit(frame)
+    runtime = check(vade, frame, feeds_of(vade, frame))
+    assert len(runtime.get_inputs()) == frame.shape[1]
+    numbers = frame.select_dtypes("number").to_numpy()
+    check(small(3, missing_informative=True).fit(numbers), numbers, {"rows": numbers})
 
 
 def test_columns_of_every_type(small):

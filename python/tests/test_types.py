@@ -9,11 +9,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from pervade import VaDE
+from pervade import FitWarning, VaDE
 
 N = 240
 GROUP = np.arange(N) % 3
@@ -294,3 +295,61 @@ def test_draws_do_not_depend_on_how_the_rows_are_cut(fitted):
     pd.testing.assert_frame_equal(tail, vade.impute(many, draw=True)[9000:])
     with pytest.raises(ValueError, match="`first_row` is -1"):
         vade.impute(frame, draw=True, first_row=-1)
+
+
+def gaps_by_group(kind):
+    """Noise; which cells are missing tells two groups apart."""
+    rng = np.random.default_rng(1)
+    group = np.arange(300) % 2
+    X = rng.normal(size=(300, 6))
+    lacking = np.where(group[:, None] == 0, np.arange(6) < 3, np.arange(6) >= 3)
+    X[lacking & (rng.random(X.shape) < 0.9)] = np.nan
+    return (pd.DataFrame(X, columns=list("abcdef")) if kind == "frame" else X), group
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_gaps_that_mean_something(small, tmp_path, kind):
+    X, group = gaps_by_group(kind)
+    quick = {"hidden": (24,), "pretrain_epochs": 40, "epochs": 10, "random_state": 1}
+    assert adjusted_rand_score(small(2, **quick).fit(X).labels_, group) < 0.2
+    vade = small(2, missing_informative=True, **quick).fit(X)
+    assert adjusted_rand_score(vade.labels_, group) > 0.9
+    name = "a is missing" if kind == "frame" else "column_1 is missing"
+    assert vade.column_types_[name] == "yes/no" and vade.explained_[name] > 0.1
+    assert vade.n_features_in_ == 6 and len(vade.column_types_) == 12
+    # Saved, loaded, pickled, and used on rows in another order.
+    vade.save(tmp_path / "m.pervade")
+    loaded = VaDE.load(tmp_path / "m.pervade")
+    assert loaded.missing_informative and loaded.n_features_in_ == 6
+    for other in (loaded, pickle.loads(pickle.dumps(vade))):
+        np.testing.assert_array_equal(other.predict(X), vade.labels_)
+    # Rows out have the columns of the table.
+    filled = vade.impute(X)
+    assert filled.shape == (300, 6) and not np.isnan(np.asarray(filled)).any()
+    made, _ = vade.sample(200)
+    assert np.asarray(made).shape == (200, 6) and 0.3 < np.isnan(np.asarray(made)).mean() < 0.6
+    assert not np.isnan(np.asarray(vade.sample(200, mean=True)[0])).any()
+    assert np.asarray(vade.inverse_transform(vade.transform(X))).shape == (300, 6)
+    assert vade.describe(X)["column"].str.endswith(" is missing: yes").any()
+
+
+def test_informative_gaps_in_columns_of_every_type_and_order(small):
+    frame = pandas_frame()
+    vade = small(missing_informative=True).fit(frame)
+    assert "size is missing" in vade.column_types_ and "smoker is missing" not in vade.column_types_
+    np.testing.assert_array_equal(vade.predict(frame[frame.columns[::-1]]), vade.labels_)
+    for kind, make in KINDS.items():
+        vade._frame_kind = kind
+        made = as_pandas(vade.sample(100)[0])
+        assert list(made.columns) == list(frame.columns[1:-1]), kind
+        assert made["size"].isna().any() and made["since"].isna().any() and not made["smoker"].isna().any(), kind
+        assert not as_pandas(vade.impute(make(frame)))[list(made.columns)].isna().to_numpy().any(), kind
+
+
+def test_informative_gaps_without_gaps(small, rows):
+    for X in (rows, sp.csr_matrix(rows)):
+        with pytest.warns(FitWarning, match="no cell is missing"):
+            vade = small(missing_informative=True).fit(X)
+        np.testing.assert_array_equal(vade.labels_, small().fit(X).labels_)
+    with pytest.raises(ValueError, match="`missing_informative` is 'yes', must be True or False"):
+        small(missing_informative="yes").fit(rows)

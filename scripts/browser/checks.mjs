@@ -107,6 +107,15 @@ export async function treeIsWhole({ page }) {
   assert.equal(bytes.toString().trim().split("\r\n").length, 1 + tree.leaves.length);
 }
 
+// The tree needs no scrolling: the chosen number of clusters is seen at once.
+export async function treeFits({ page }) {
+  const [inner, outer] = await page.evaluate(() => {
+    const box = document.querySelector(".tree .scroller");
+    return [box.scrollWidth, box.clientWidth];
+  });
+  assert.ok(inner <= outer, `${inner} pixels in ${outer}`);
+}
+
 // Presses Tab until the element has focus.
 export async function tabTo(page, selector) {
   for (let i = 0; i < 400; i++) {

@@ -66,6 +66,9 @@ async function dark(session, name, axe) {
 async function phone(session, name) {
   await shot(session, `${name}-phone`);
   await step("nothingOverflows on a phone", () => checks.nothingOverflows(session));
+  if ((await session.page.locator(".tree").count()) > 0) {
+    await step("treeFits on a phone", () => checks.treeFits(session));
+  }
 }
 
 async function print(session, name) {

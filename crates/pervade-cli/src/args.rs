@@ -147,11 +147,21 @@ pub(crate) struct ColumnArgs {
     /// yes/no, category, `ordered: LOW < .. < HIGH`, date, or keep (not clustered). Can be repeated
     #[arg(long = "type", value_name = "NAME=TYPE", value_delimiter = ',')]
     types: Vec<String>,
+    /// Missing cells mean something: clusters may also differ in which cells are missing
+    #[arg(long)]
+    missing_informative: bool,
 }
 
 impl ColumnArgs {
+    /// Adds what was typed to the options for reading; of two types for one column the one that was typed counts.
+    pub(crate) fn add_to(&self, options: &mut ReadOptions) -> Result<()> {
+        options.types.extend(self.parsed()?);
+        options.missing_informative |= self.missing_informative;
+        Ok(())
+    }
+
     /// The types as typed, by name.
-    pub(crate) fn parsed(&self) -> Result<Vec<(String, ColumnSpec)>> {
+    fn parsed(&self) -> Result<Vec<(String, ColumnSpec)>> {
         let each = self.types.iter().map(|text| {
             // A name may have `=` in it, a type has none.
             let Some((name, spec)) = text.rsplit_once('=') else {

@@ -36,7 +36,7 @@ fn read_text(path: &Path, limit: usize) -> Result<String> {
 }
 
 fn check(names: &[String], data: &Dataset<'_>, path: &Path) -> Result<()> {
-    let d = data.n_columns();
+    let d = data.n_source_columns();
     if names.len() != d {
         let problem = format!("has {} lines, but the table has {d} columns", names.len());
         return Err(Error::data(path.display(), problem).with_hint("give one name per column, in order"));

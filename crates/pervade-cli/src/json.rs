@@ -54,7 +54,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Rows of a table whose columns have types: numbers, names of levels, dates, and null for missing cells.
+/// Rows of a table whose columns have types, without those that tell where others have gaps: numbers, names of levels, dates, and null for missing cells.
 pub(crate) fn cells_as_json(schema: &Schema, cells: &[f64]) -> Value {
     let cell = |(j, &x): (usize, &f64)| {
         let text = schema.cell_to_text(j, x);
@@ -66,7 +66,8 @@ pub(crate) fn cells_as_json(schema: &Schema, cells: &[f64]) -> Value {
         }
     };
     let rows = cells.chunks(schema.columns.len().max(1));
-    Value::Array(rows.map(|row| Value::Array(row.iter().enumerate().map(cell).collect())).collect())
+    let n = schema.source_columns().len();
+    Value::Array(rows.map(|row| Value::Array(row.iter().take(n).enumerate().map(cell).collect())).collect())
 }
 
 /// Numbers as JSON stores them: in double precision.

@@ -136,7 +136,7 @@ impl<'f> FitReport<'f> {
         Ok(Self {
             model: out.display().to_string(),
             rows: about.n_rows,
-            columns: about.n_columns,
+            columns: about.n_source_columns(),
             elbo: about.record.kept_elbo(),
             last_epoch_elbo: about.record.elbo(),
             clusters: about.n_clusters,
@@ -239,7 +239,7 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     text.push_str(&format!(
         "\nData: {} x {}, {}.",
         words::counted(about.n_rows, "row"),
-        words::counted(about.n_columns, "column"),
+        words::counted(about.n_source_columns(), "column"),
         decided(about)
     ));
     if let Some(scores) = &report.scores {
@@ -275,7 +275,9 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
     ));
     let model = &report.model;
     text.push_str(&format!(
-        "\nWrote {model}. Next:\n  pervade assign {model} {data} > clusters.csv    the cluster of every row\n"
+        "\nWrote {model}. Next:\n  pervade report {model} {data} --out report.html    a page about the clusters\n  \
+         pervade explore {model} {data}    the same page, with answers to questions about any rows\n  \
+         pervade assign {model} {data} > clusters.csv    the cluster of every row\n"
     ));
     text.push_str(&match about.image {
         Some(_) => format!("  pervade generate {model} --out new.png    new pictures of every cluster\n"),

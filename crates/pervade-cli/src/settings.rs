@@ -198,6 +198,8 @@ pub(crate) struct Config {
     settings: Map<String, Value>,
     /// Types of columns by name.
     pub(crate) columns: Vec<(String, ColumnSpec)>,
+    /// Whether missing cells mean something.
+    pub(crate) missing_informative: bool,
 }
 
 impl Config {
@@ -208,6 +210,8 @@ impl Config {
         let mut keys: toml::Table = toml::from_str(&text)
             .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
         let columns = keys.remove("columns").map_or(Ok(Vec::new()), |value| read_columns(path, &value))?;
+        let missing_informative =
+            remove_flag(&mut keys, path, ["missing_informative", "missing-informative"])?;
         let mut settings = Map::new();
         for (key, value) in keys {
             check_finite(path, &key, &value)?;
@@ -215,7 +219,19 @@ impl Config {
                 serde_json::to_value(value).map_err(|e| Error::data(path.display(), e.to_string()))?;
             settings.insert(key.replace('-', "_"), value);
         }
-        Ok(Self { path: Some(path.to_path_buf()), settings, columns })
+        Ok(Self { path: Some(path.to_path_buf()), settings, columns, missing_informative })
+    }
+}
+
+/// Takes a key, in one of its spellings, that is true or false; false if it is absent.
+fn remove_flag(keys: &mut toml::Table, path: &Path, spellings: [&str; 2]) -> Result<bool> {
+    match spellings.into_iter().find_map(|key| keys.remove(key)) {
+        None => Ok(false),
+        Some(toml::Value::Boolean(flag)) => Ok(flag),
+        Some(other) => {
+            let problem = format!("key `{}` is {other}, must be true or false", spellings[0]);
+            Err(Error::data(path.display(), problem))
+        }
     }
 }
 
@@ -323,10 +339,11 @@ mod tests {
     fn types_of_columns_are_read_from_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.toml");
-        let text = "clusters = 7\n[columns]\nage = \"count\"\n\"body mass\" = \"ordered: low < high\"\n";
+        let text = "clusters = 7\nmissing-informative = true\n[columns]\nage = \"count\"\n\"body mass\" = \"ordered: low < high\"\n";
         std::fs::write(&file, text).unwrap();
         let config = Config::read(Some(&file)).unwrap();
         assert_eq!(SettingFlags::default().resolve(&config).unwrap().clusters, Clusters::Fixed(7));
+        assert!(config.missing_informative && !Config::default().missing_informative);
         let shown: Vec<String> = config
             .columns
             .iter()
@@ -337,6 +354,7 @@ mod tests {
             ("[columns]\nage = 3\n", "key `age` is 3, must be the name of a type"),
             ("[columns]\nage = \"numbr\"\n", "column `age`: `type` is `numbr`, must be one of number"),
             ("columns = 3\n", "key `columns` is 3"),
+            ("missing-informative = 1\n", "key `missing_informative` is 1, must be true or false"),
         ] {
             std::fs::write(&file, columns).unwrap();
             let error = Config::read(Some(&file)).err().unwrap().to_string();

@@ -162,3 +162,39 @@ fn types_come_from_flags_and_from_the_file() {
     let refused = sandbox.run(&["impute", "plain.pervade", "full.csv"]);
     assert!(refused.stderr.contains("its columns have no types"), "{}", refused.stderr);
 }
+
+#[test]
+fn gaps_that_mean_something_count_from_fit_to_rows_out() {
+    let (sandbox, ran) = fitted(&["--missing-informative"]);
+    let words = "that a cell is missing counts as a value of its own in 5 columns";
+    assert!(ran.stderr.contains(words) && ran.stderr.contains("344 rows x 7 columns"), "{}", ran.stderr);
+    let inspected = sandbox.run(&["inspect", "m.pervade"]).done().stdout;
+    assert!(
+        inspected.contains("  sex is missing") && inspected.contains("344 rows x 7 columns"),
+        "{inspected}"
+    );
+    let labels = ["--labels", "column:species"];
+    let described =
+        sandbox.run(&[&["describe", "m.pervade", "p.csv", "--columns", "12"][..], &labels].concat());
+    assert!(described.done().stdout.contains("is missing"));
+    let names = "cluster,island,bill_length_mm,bill_depth_mm,flipper_length_mm,body_mass_g,sex,year";
+    for (command, header) in [("generate", names), ("reconstruct", names.trim_start_matches("cluster,"))] {
+        let data: &[&str] =
+            if command == "generate" { &[] } else { &["p.csv", "--labels", "column:species"] };
+        let made = sandbox.run(&[&[command, "m.pervade"][..], data].concat()).done().stdout;
+        assert_eq!(made.lines().next().map(|line| line.trim_start_matches("id,")), Some(header), "{command}");
+    }
+    let filled = sandbox.run(&[&["impute", "m.pervade", "p.csv"][..], &labels].concat()).done();
+    assert!(filled.stderr.contains("filled 19 cells of 344 rows"), "{}", filled.stderr);
+    assert_eq!(filled.stdout.lines().next().map(|line| line.split(',').count()), Some(9));
+    sandbox.run(&[&["report", "m.pervade", "p.csv", "--out", "r.html"][..], &labels].concat()).done();
+    sandbox.run(&["export", "m.pervade", "--onnx", "m.onnx"]).done();
+    assert!(sandbox.run(&["card", "m.pervade"]).done().stdout.contains("| sex is missing | yes/no |"));
+    // From a settings file; a table without gaps is fitted with a note.
+    sandbox.write("run.toml", "clusters = 2\nmissing_informative = true\n");
+    let rows: String = (0..60).map(|i| format!("{},{}\n", i % 2 * 9 + i % 5, i % 7)).collect();
+    sandbox.write("full.csv", format!("x,y\n{rows}"));
+    let fit = ["fit", "full.csv", "--config", "run.toml", "--out", "full.pervade"];
+    let ran = sandbox.run(&[&fit[..], &QUICK].concat()).done();
+    assert!(ran.stderr.contains("note: no cell is missing: there are no gaps"), "{}", ran.stderr);
+}

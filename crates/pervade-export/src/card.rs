@@ -100,7 +100,7 @@ fn data(model: &Vade) -> String {
     let mut text = format!(
         "Fitted to {} and {}{image}. Preparation: {}. Likelihood: {}.\n",
         counted(about.n_rows, "row"),
-        counted(about.n_columns, "column"),
+        counted(about.n_source_columns(), "column"),
         preparation(about.preparation.kind()),
         about.likelihood
     );

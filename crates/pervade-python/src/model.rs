@@ -303,7 +303,7 @@ impl Model {
             None,
             |device, _| on_device!(device, device => self.vade.decode(device, latents)),
         )?;
-        matrix(py, rows, self.vade.n_columns())
+        self.source_matrix(py, rows)
     }
 
     /// Generates rows of one cluster, or of all, and returns them with their clusters: means of p(x|z) instead of samples
@@ -326,7 +326,17 @@ impl Model {
             |device, _| on_device!(device, device => self.vade.generate(device, cluster, count, seed, cells)),
         )?;
         let clusters = generated.clusters.iter().map(|&cluster| cluster as i32).collect();
-        Ok((matrix(py, generated.rows, self.vade.n_columns())?, PyArray1::from_vec(py, clusters)))
+        Ok((self.source_matrix(py, generated.rows)?, PyArray1::from_vec(py, clusters)))
+    }
+}
+
+impl Model {
+    /// Rows of the model as an array of the columns that the table itself has.
+    fn source_matrix<'py>(&self, py: Python<'py>, rows: Vec<f32>) -> PyResult<Array2<'py, f32>> {
+        match self.vade.schema() {
+            Some(schema) => matrix(py, schema.source_cells(&rows), schema.source_columns().len()),
+            None => matrix(py, rows, self.vade.n_columns()),
+        }
     }
 }
 

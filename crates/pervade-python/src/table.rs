@@ -8,7 +8,7 @@ use pervade::data::{
     self, Coded, ColumnSpec, Csr, Dataset, DateFormat, ImageShape, RawCells, RawColumn, ReadOptions, Values,
     Zone,
 };
-use pervade::model::Vade;
+use pervade::model::{Matched, Vade};
 use pervade::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -52,6 +52,7 @@ pub(crate) struct ColumnOptions {
     types: Vec<(String, String)>,
     keep: Vec<String>,
     missing: Vec<String>,
+    missing_informative: bool,
 }
 
 impl ColumnOptions {
@@ -69,6 +70,7 @@ impl ColumnOptions {
             options.types = types;
             options.keep.clone_from(&self.keep);
             options.missing.clone_from(&self.missing);
+            options.missing_informative = self.missing_informative;
         }))
     }
 }
@@ -216,15 +218,23 @@ impl<'a> Table<'a> {
             Some(image) => data.with_image(image),
             None => data,
         };
-        Ok(Read { data, description: None, notes: Vec::new() })
+        let notes = options.missing_informative.then(|| data::NO_GAPS.to_string());
+        Ok(Read { data, description: None, notes: notes.into_iter().collect() })
     }
 
     /// New rows for a fitted model: columns of data frames are matched by name if both have names.
     pub(crate) fn for_model(self, vade: &Vade) -> Result<Read<'a>> {
         let schema = vade.schema().cloned().map(Arc::new);
         let read = self.read(&ReadOptions::default().with(|options| options.schema = schema))?;
-        if vade.schema().is_none() {
-            read.data.check_complete()?;
+        match vade.schema() {
+            None => read.data.check_complete()?,
+            // An array has no columns that tell where others have gaps.
+            Some(schema) if schema.has_gap_columns() => {
+                if let Matched::Reordered(data) = vade.matched(&read.data)? {
+                    return Ok(Read { data, ..read });
+                }
+            }
+            Some(_) => {}
         }
         Ok(read)
     }

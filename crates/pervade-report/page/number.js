@@ -122,10 +122,15 @@ function treeCurve(points, x, { left, right, top, bottom }) {
   ];
 }
 
+// As wide as the page has room for: on a phone, the chosen number would otherwise lie outside of what is seen first.
+const treeWidth = () => clamp(document.documentElement.clientWidth - 40, 300, 680);
+
 function mergeChart(tree) {
   const { root, first } = treeNodes(tree);
   const { nodes, leaves } = placedLeaves(root);
-  const [width, row, left, top] = [680, 15, 124, 184];
+  const [width, row, left, top] = [treeWidth(), 15, 124, 184];
+  // Where there is little room beside the names of the branches, titles begin above them.
+  const title = width < 500 ? 4 : left;
   const right = width - 16;
   const bottom = top + leaves.length * row;
   const x = treeScale(first, left, right);
@@ -138,7 +143,7 @@ function mergeChart(tree) {
     width,
     bottom + 40,
     `Merge tree of ${tree.leaves.length} components, coloured by their ${chosen} clusters, below the modularity with each number of clusters`,
-    chartText(left, 12, "modularity with each number of clusters", { class: "strong" }),
+    chartText(title, 12, "modularity with each number of clusters", { class: "strong" }),
     treeCurve(points, x, { left, right, top: 60, bottom: top - 36 }),
     chartText(4, top - 8, "cluster · rows", { class: "strong" }),
     chartText(left, top - 8, "merges of components", { class: "strong" }),

@@ -98,7 +98,8 @@ fn run_on(
     let config = Config::read(args.config.as_deref())?;
     let settings = args.settings.resolve(&config)?;
     let mut options = args.read.options()?;
-    options.types = [config.columns, args.columns.parsed()?].concat();
+    (options.types, options.missing_informative) = (config.columns, config.missing_informative);
+    args.columns.add_to(&mut options)?;
     let out = args.out.clone().unwrap_or_else(|| settings::default_model(&args.data));
     let checkpoints = args.checkpoints(&out)?;
     let every = checkpoints.as_ref().map(|_| args.save_every()).transpose()?;
@@ -217,7 +218,7 @@ fn announce_kept_checkpoint(error: &Error, checkpoints: Option<&Checkpoints>, co
 /// A summary of the data and of where the model will be written.
 fn data_summary(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String {
     let rows = crate::words::counted(data.n_rows(), "row");
-    let columns = crate::words::counted(data.n_columns(), "column");
+    let columns = crate::words::counted(data.n_source_columns(), "column");
     let goes = if out_is_default { format!("; the model will be {}", out.display()) } else { String::new() };
     format!("read {}: {rows} x {columns}{goes}", path.display())
 }

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &GenerateArgs, common: &Common, console: &Console) -> Re
     };
     let rows = clusters.len();
     console.say(&format!("generated {}", words::counted(rows, "row")));
-    let columns = model.n_columns();
+    let columns = model.metadata().n_source_columns();
     let object =
         Object::new([("rows", json!(rows)), ("columns", json!(columns)), ("seed", json!(args.seed))]);
     let object = match &args.out {

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ImputeArgs, common: &Common, console: &Console) -> Resu
     console.say(&format!("filled {} of {}", words::counted(n, "cell"), words::counted(rows, "row")));
     let object = json!({
         "rows": rows,
-        "columns": table.data.n_columns(),
+        "columns": table.data.n_source_columns(),
         "filled": n,
         "out": out.map(|path| path.display().to_string()),
     });

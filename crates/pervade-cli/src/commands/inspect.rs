@@ -51,7 +51,7 @@ fn page(about: &Metadata) -> String {
         "{}\n\nFitted to {} x {}{image}; {}.\nWritten by pervade {}, format {}, data {}.\n",
         found(about),
         words::counted(about.n_rows, "row"),
-        words::counted(about.n_columns, "column"),
+        words::counted(about.n_source_columns(), "column"),
         decided(about),
         about.version,
         about.format,

@@ -83,13 +83,15 @@ pub(crate) fn reconstruct(args: &ReconstructArgs, common: &Common, console: &Con
     let out = args.to.out.as_deref();
     OutputTable::check_format(model.schema(), out.map_or(Ok(OutputFormat::Csv), OutputFormat::of)?)?;
     let values = on_device!(&device, device => model.reconstruct(device, &table.data)?);
-    let rows = OutputRows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
     let Some(schema) = model.schema() else {
+        let rows = OutputRows { values: &values, n_columns: model.n_columns(), names: model.column_names() };
         return deliver("reconstructions", rows, &table, out, console);
     };
     let cells: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
     let written = OutputCells { schema, cells: &cells, pooled: &[] };
     let kept = table.kept.as_ref();
+    let (values, n_columns) = (schema.source_cells(&values), schema.source_columns().len());
+    let rows = OutputRows { values: &values, n_columns, names: None };
     outputs::table(&OutputTable { kept, cells: Some(written), ..OutputTable::default() }, out, console)?;
     report("reconstructions", rows, cells_as_json(schema, &cells), out, console)
 }

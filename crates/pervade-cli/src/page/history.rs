@@ -88,8 +88,11 @@ fn states(record: &RestartRecord, value: fn(&StateScores) -> f64) -> Vec<f64> {
 pub(super) fn provenance(facts: &Facts<'_>) -> Vec<(String, String)> {
     let about = facts.subject.model.metadata();
     let data = facts.subject.table.data;
-    let fitted =
-        format!("{} x {}", words::counted(about.n_rows, "row"), words::counted(about.n_columns, "column"));
+    let fitted = format!(
+        "{} x {}",
+        words::counted(about.n_rows, "row"),
+        words::counted(about.n_source_columns(), "column")
+    );
     let mut lines = vec![
         ("Written by", format!("pervade {}", env!("CARGO_PKG_VERSION"))),
         ("Model written by", format!("pervade {}", about.version)),

@@ -167,7 +167,7 @@ pub(crate) fn content<D: Device>(
     let content = Content {
         title: subject.title.clone(),
         n_rows: data.n_rows(),
-        n_columns: data.n_columns(),
+        n_columns: data.n_source_columns(),
         verdict: verdict::of(&facts)?,
         map: Some(map::of(&facts, &gathered.positions)),
         clusters: cards.clusters(device, examples)?,

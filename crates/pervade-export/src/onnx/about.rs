@@ -54,7 +54,7 @@ fn columns(model: &Vade) -> Value {
         }
         Value::Object(entry)
     };
-    Value::Array(schema.columns.iter().enumerate().map(column).collect())
+    Value::Array(schema.source_columns().iter().enumerate().map(column).collect())
 }
 
 fn given_as(column: &Column) -> &'static str {
@@ -84,7 +84,9 @@ pub(super) fn description(model: &Vade, options: &OnnxOptions) -> String {
         "A pervade model of {} clusters, fitted to {} rows and {} columns. Inputs are rows as they are, their preparation is part of \
          the graph: {rows}. Outputs: `cluster`, the most probable cluster; `probabilities` of all clusters; `latents`, the mean of \
          q(z|x){score}. The metadata entry pervade.columns has names, types and levels of the columns.",
-        about.n_clusters, about.n_rows, about.n_columns
+        about.n_clusters,
+        about.n_rows,
+        about.n_source_columns()
     )
 }
 

@@ -57,7 +57,7 @@ impl<'m> TypedInputs<'m> {
 
     /// Whether all columns are numbers, which are then one input.
     pub(super) fn is_matrix(&self) -> bool {
-        self.schema.columns.iter().all(|column| Given::of(column) == Given::Number)
+        self.schema.source_columns().iter().all(|column| Given::of(column) == Given::Number)
     }
 
     /// Names of the inputs: those of the columns, changed where ONNX could confuse them with others.
@@ -66,7 +66,7 @@ impl<'m> TypedInputs<'m> {
             return vec![ROWS.to_string()];
         }
         let mut names: Vec<String> = Vec::new();
-        for (j, column) in self.schema.columns.iter().enumerate() {
+        for (j, column) in self.schema.source_columns().iter().enumerate() {
             let plain: String = column.name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
             let is_taken = plain.is_empty() || plain.starts_with(PREFIX) || OUTPUTS.contains(&plain.as_str());
             let mut name = if is_taken { format!("column.{plain}") } else { plain };
@@ -78,10 +78,23 @@ impl<'m> TypedInputs<'m> {
         names
     }
 
-    /// Adds the inputs; returns the cells in double precision. `[batch, D]`
+    /// Adds the inputs; returns the cells in double precision, those that tell where others are missing among them. `[batch, D]`
     pub(super) fn cells(&self, g: &mut Graph) -> Value {
+        let cells = self.source_cells(g);
+        if !self.schema.has_gap_columns() {
+            return cells;
+        }
+        let sources: Vec<usize> = self.schema.columns.iter().filter_map(|column| column.gap_of).collect();
+        let of = g.columns(&cells, &sources);
+        let is_missing = g.op("IsNaN", &[&of]);
+        let gaps = g.cast(&is_missing, Element::Double);
+        g.concat(&[cells, gaps])
+    }
+
+    /// The cells of the columns that the table itself has.
+    fn source_cells(&self, g: &mut Graph) -> Value {
         let names = self.names();
-        let columns = &self.schema.columns;
+        let columns = self.schema.source_columns();
         let d = columns.len();
         if self.is_matrix() {
             let dims = [Dimension::Batch, Dimension::Fixed(d)];

@@ -77,7 +77,8 @@ pub struct OnnxInput {
 /// The inputs of a model's graph.
 pub fn inputs(model: &Vade) -> Vec<OnnxInput> {
     let rows = |element: &'static str| {
-        vec![OnnxInput { name: cells::ROWS.to_string(), element, n_columns: model.n_columns() }]
+        let n_columns = model.metadata().n_source_columns();
+        vec![OnnxInput { name: cells::ROWS.to_string(), element, n_columns }]
     };
     let Some(schema) = model.schema() else { return rows("float32") };
     let inputs = cells::TypedInputs::new(model, schema);
@@ -88,7 +89,7 @@ pub fn inputs(model: &Vade) -> Vec<OnnxInput> {
         cells::Given::Word => "string",
         cells::Given::Number | cells::Given::Date => "float64",
     };
-    let named = inputs.names().into_iter().zip(&schema.columns);
+    let named = inputs.names().into_iter().zip(schema.source_columns());
     named.map(|(name, column)| OnnxInput { name, element: element(column), n_columns: 1 }).collect()
 }
 
@@ -159,7 +160,8 @@ fn whole_graph(model: &Vade, parts: &Parts<'_>, options: &OnnxOptions) -> Messag
     g.output("latents", Element::Float, &fixed(j), "The mean of q(z|x).");
     if options.score {
         let encoded = score::Encoded { means: "latents".to_string(), wide_means, head };
-        score::score(&mut g, model, parts, &prior, &prepared, &encoded);
+        let scoring = score::Scoring { model, parts, prior: &prior, prepared: &prepared, encoded: &encoded };
+        scoring.add_to(&mut g);
         let what = format!("The {} of each row, in nats.", model.score_name());
         g.output("score", Element::Float, &[Dimension::Batch], &what);
     }

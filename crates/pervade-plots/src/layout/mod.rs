@@ -76,8 +76,10 @@ impl Default for Layout {
     }
 }
 
-/// Up to this many rows, the sum over all pairs is as fast as interpolation.
-const EXACT_ROWS: usize = 2000;
+/// Up to this many rows, the sum over all pairs is as fast as interpolation. Seconds of one thread for latents of the digits: 600 rows
+/// 0.3 instead of 0.8, 800 rows 0.6 instead of 0.7, 1,300 rows 1.4 instead of 0.8, all 1,797 rows 2.6 instead of 1.0; the
+/// trustworthiness is the same within 0.0002 from 400 rows on.
+const EXACT_ROWS: usize = 800;
 /// Rows between two calls of the progress function.
 const BLOCK: usize = 8192;
 /// Larger values count as this one, so that squared distances stay finite; it is far from any other latent.

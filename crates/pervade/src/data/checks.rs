@@ -100,7 +100,8 @@ impl Dataset<'_> {
         if self.schema().is_none() {
             return Vec::new();
         }
-        let is_empty = |&i: &usize| (0..self.n_columns()).all(|j| self.cell(i, j).is_nan());
+        let n_source = self.n_source_columns();
+        let is_empty = |&i: &usize| (0..n_source).all(|j| self.cell(i, j).is_nan());
         (0..self.n_rows()).filter(is_empty).collect()
     }
 

@@ -317,13 +317,14 @@ impl<'d> Dataset<'d> {
         cells
     }
 
-    /// Sets the names of the columns.
-    pub fn with_column_names(mut self, names: Vec<String>) -> Self {
-        debug_assert_eq!(names.len(), self.n_columns);
+    /// Sets the names of the columns; those that tell where others have gaps are named after them.
+    pub fn with_column_names(mut self, mut names: Vec<String>) -> Self {
+        debug_assert_eq!(names.len(), self.n_source_columns());
         if let Some(schema) = &mut self.schema {
             let schema = Arc::make_mut(schema);
             schema.is_named = true;
-            schema.columns.iter_mut().zip(&names).for_each(|(column, name)| column.name.clone_from(name));
+            schema.rename(&names);
+            names = schema.names();
         }
         self.column_names = Some(names);
         self

@@ -68,8 +68,8 @@ pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
 pub(crate) use schema::other_names;
 pub use schema::{
-    Coded, Column, ColumnSpec, ColumnType, DateFormat, LevelKind, MAX_LEVELS, OTHER, RawCells, RawColumn,
-    Schema, TableShape, TimeFormat, Zone,
+    Coded, Column, ColumnSpec, ColumnType, DateFormat, LevelKind, MAX_LEVELS, NO_GAPS, OTHER, RawCells,
+    RawColumn, Schema, TableShape, TimeFormat, Zone,
 };
 pub use write::{OutputCells, OutputFormat, OutputRows, OutputTable};
 pub use write_filled::FilledTable;

@@ -102,6 +102,9 @@ pub struct ReadOptions {
     pub keep: Vec<String>,
     /// Words for missing cells, beside the usual ones (an empty cell, `NA`, `NaN`, `null`, `?` and others).
     pub missing: Vec<String>,
+    /// Whether it means something that a cell is missing: each column with gaps gets a yes/no column beside it that tells where
+    /// they are, and which is clustered like any other.
+    pub missing_informative: bool,
     /// Reads new rows for a model with these columns: in any order, with the levels and formats of the fit.
     pub schema: Option<Arc<Schema>>,
     /// Reads new rows for a model without column types: every column must be numbers without gaps. With the names of the

@@ -78,7 +78,7 @@ fn read_both(
         labels.check_length(table.data.n_rows(), &location)?;
     }
     table.labels_from = labels_from;
-    Ok(table)
+    Ok(table.noting_absent_gaps(&options))
 }
 
 /// Reads a table from the bytes of a file; `extension` decides if the content is ambiguous.
@@ -88,7 +88,7 @@ pub fn read_bytes(bytes: &[u8], extension: &str, options: &ReadOptions) -> Resul
     if let Some(labels) = &table.labels {
         labels.check_length(table.data.n_rows(), "bytes in memory")?;
     }
-    Ok(table)
+    Ok(table.noting_absent_gaps(options))
 }
 
 /// Reads a label file: one array, or text with one column.

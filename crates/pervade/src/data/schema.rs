@@ -6,6 +6,7 @@
 mod by_schema;
 mod dates;
 mod describe;
+mod gaps;
 mod infer;
 mod missing;
 mod names;
@@ -19,6 +20,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use dates::{DateFormat, TimeFormat, Zone};
+pub use gaps::NO_GAPS;
 pub(super) use missing::Missing;
 pub(crate) use names::other_names;
 pub(super) use names::{IdName, listed, looks_like_id};
@@ -59,6 +61,10 @@ pub struct Column {
     /// Whether cells were missing when the model was fitted.
     #[serde(default)]
     pub has_gaps: bool,
+    /// The column whose missing cells this one tells, if it is no column of the table itself; see
+    /// [`ReadOptions::missing_informative`](super::ReadOptions::missing_informative).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_of: Option<usize>,
 }
 
 /// What the levels of a column were in the source.
@@ -84,7 +90,7 @@ impl LevelKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Schema {
-    /// The clustered columns.
+    /// The clustered columns; those that tell where others have gaps come last.
     pub columns: Vec<Column>,
     /// Columns that only go along to results: ids, free text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +124,7 @@ impl TryFrom<Unchecked> for Schema {
 
     fn try_from(u: Unchecked) -> std::result::Result<Self, String> {
         u.columns.iter().try_for_each(Column::check)?;
+        gaps::check(&u.columns)?;
         let Unchecked { columns, kept, left_out, missing, is_named } = u;
         Ok(Self { columns, kept, left_out, missing, is_named })
     }
@@ -168,7 +175,12 @@ impl Schema {
 
     /// The schema with its columns in another order: column j is column `columns[j]` of this one.
     pub(super) fn with_columns(&self, columns: &[usize]) -> Self {
-        Self { columns: columns.iter().map(|&j| self.columns[j].clone()).collect(), ..self.clone() }
+        let position = |j: usize| columns.iter().position(|&old| old == j);
+        let moved = |&j: &usize| {
+            let column = self.columns[j].clone();
+            Column { gap_of: column.gap_of.and_then(position), ..column }
+        };
+        Self { columns: columns.iter().map(moved).collect(), ..self.clone() }
     }
 }
 
@@ -183,6 +195,7 @@ impl Column {
             whole: false,
             date: None,
             has_gaps: false,
+            gap_of: None,
         }
     }
 

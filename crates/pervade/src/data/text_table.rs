@@ -141,9 +141,9 @@ fn wants_text(name: &str, has_names: bool, options: &ReadOptions) -> bool {
     if let Some(schema) = &options.schema {
         let is_number = |column: &Column| column.levels.is_empty() && column.date.is_none();
         if !schema.is_named || !has_names {
-            return !schema.columns.iter().all(is_number);
+            return !schema.source_columns().iter().all(is_number);
         }
-        let column = schema.columns.iter().find(|column| column.name == name);
+        let column = schema.source_columns().iter().find(|column| column.name == name);
         return !column.is_some_and(is_number);
     }
     match options.spec(name) {

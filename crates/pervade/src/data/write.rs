@@ -101,10 +101,9 @@ impl OutputCells<'_> {
         self.cells.len().checked_div(self.schema.columns.len()).unwrap_or(0)
     }
 
-    /// The cells of row `i`.
+    /// The cells of row `i` that are written: of columns that the table itself has.
     fn row(&self, i: usize) -> &[f64] {
-        let d = self.schema.columns.len();
-        &self.cells[i * d..(i + 1) * d]
+        &self.cells[i * self.schema.columns.len()..][..self.schema.source_columns().len()]
     }
 
     /// The rare level that a cell had before rare levels became one.
@@ -117,7 +116,8 @@ impl OutputCells<'_> {
 impl OutputTable<'_> {
     /// Returns an error if a file of this format cannot hold the table. Call it before any long computation.
     pub fn check_format(schema: Option<&Schema>, format: OutputFormat) -> Result<()> {
-        let words = schema.iter().flat_map(|schema| &schema.columns).find(|column| !column.is_numeric());
+        let words =
+            schema.iter().flat_map(|schema| schema.source_columns()).find(|column| !column.is_numeric());
         match words.filter(|_| format == OutputFormat::Npy) {
             None => Ok(()),
             Some(column) => {
@@ -191,7 +191,8 @@ impl OutputTable<'_> {
                 None => names.extend((0..rows.n_columns).map(|j| format!("{stem}_{j}"))),
             }
         }
-        names.extend(self.cells.iter().flat_map(|cells| cells.schema.names()));
+        let of_cells = self.cells.iter().flat_map(|cells| cells.schema.source_columns());
+        names.extend(of_cells.map(|column| column.name.clone()));
         names
     }
 
@@ -274,12 +275,13 @@ fn write_npy_header(out: &mut impl Write, descr: &str, shape: &str) -> io::Resul
 
 /// Cells that are numbers, in double precision.
 fn write_npy_cells(out: &mut impl Write, cells: &OutputCells, n: usize) -> io::Result<()> {
-    if cells.schema.columns.iter().any(|column| !column.is_numeric()) {
+    let columns = cells.schema.source_columns();
+    if columns.iter().any(|column| !column.is_numeric()) {
         return Err(io::Error::other(".npy files hold only numbers"));
     }
-    write_npy_header(out, "'<f8'", &format!("({n}, {})", cells.schema.columns.len()))?;
+    write_npy_header(out, "'<f8'", &format!("({n}, {})", columns.len()))?;
     for i in 0..n {
-        for (column, &x) in cells.schema.columns.iter().zip(cells.row(i)) {
+        for (column, &x) in columns.iter().zip(cells.row(i)) {
             let x = if column.whole { x.round() } else { x };
             out.write_all(&x.to_le_bytes())?;
         }

@@ -52,7 +52,9 @@ impl OutputTable<'_> {
                 columns.extend((0..rows.n_columns).map(of));
             }
             if let Some(cells) = &self.cells {
-                columns.extend((0..cells.schema.columns.len()).map(|j| cell_column(cells, j, range.clone())));
+                columns.extend(
+                    (0..cells.schema.source_columns().len()).map(|j| cell_column(cells, j, range.clone())),
+                );
             }
             let batch = RecordBatch::try_from_iter(names.iter().zip(columns))?;
             if writer.is_none() {

@@ -110,7 +110,7 @@ impl Vade {
     /// Generates `count` rows of a cluster, or of all clusters in the proportions of the prior.
     ///
     /// This is the generative process of the paper: a component of the cluster by its weight, a latent from its
-    /// Gaussian, and a sample of p(x|z) or its mean.
+    /// Gaussian, and a sample of p(x|z) or its mean. Where a sample of a column that tells gaps says so, the cell is missing.
     pub fn generate<D: Device>(
         &self,
         device: &D,
@@ -151,7 +151,11 @@ impl Vade {
             }
         }
         let key = self.draws(cells).then(|| Key::new(seed, Stream::GenerateCells, 0));
-        Ok(Generated { clusters, rows: self.decode_with(device, &latents, key)? })
+        let mut rows = self.decode_with(device, &latents, key)?;
+        if let Some(schema) = self.schema().filter(|_| key.is_some()) {
+            schema.blank_gaps(&mut rows);
+        }
+        Ok(Generated { clusters, rows })
     }
 
     /// Reconstructs each row: the mean of p(x|z) at its latent mean, [N, D], with the columns of the model.

@@ -81,6 +81,11 @@ pub struct Metadata {
 const NOTABLE: f64 = 0.005;
 
 impl Metadata {
+    /// Columns that the table itself has, without those that tell where others have gaps.
+    pub fn n_source_columns(&self) -> usize {
+        self.schema.as_ref().map_or(self.n_columns, |schema| schema.source_columns().len())
+    }
+
     /// A remark if the clusters of k-means on the prepared rows have a notably higher modularity than the model's. On small
     /// tables those of [`plain`](Self::plain) say so.
     pub fn kmeans_remark(&self) -> Option<String> {

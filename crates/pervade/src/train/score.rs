@@ -286,7 +286,9 @@ pub(super) fn keep_best<D: Device>(
     let settings = &run.settings.settings;
     for (slot, Scored { groups, merges, scores }) in scored.into_iter().enumerate() {
         let record = &mut pack.state.records[slot];
-        let collapsed = scores.live_clusters < scores.clusters && scores.epoch > 0;
+        let has_collapsed = |state: &StateScores| state.live_clusters < state.clusters && state.epoch > 0;
+        // Later states would only repeat it.
+        let newly_collapsed = has_collapsed(&scores) && !record.states.iter().any(has_collapsed);
         let score = match settings.choose {
             // The mixture start has no ELBO, and every later state is better. Not minus infinity, which JSON, and so a
             // checkpoint, cannot represent.
@@ -294,7 +296,7 @@ pub(super) fn keep_best<D: Device>(
             // Training towards a vote is judged by the vote.
             Choice::Modularity | Choice::Consensus => scores.voted.unwrap_or(scores.modularity),
         };
-        if collapsed {
+        if newly_collapsed {
             let remark = format!(
                 "after epoch {} only {} of {} clusters hold rows worth the name (half a percent or more)",
                 scores.epoch, scores.live_clusters, scores.clusters

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common, console: &Console) -> Res
         .claim(console)?;
     let device = common.open_device(console)?;
     let mut options = args.read.options()?;
-    options.types = args.columns.parsed()?;
+    args.columns.add_to(&mut options)?;
     let table = args.read.read_with(&args.data, options, console)?;
     table.description.iter().for_each(|description| console.say(&format!("columns: {description}")));
     if k < 2 || k > table.data.n_rows() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::names::other_names;
 use super::raw::{Coded, RawCells, RawColumn};
-use super::strays::{rows_in_message, stray_words};
+use super::strays::stray_words;
 use super::typed::interleave;
 use super::words::{number, remove_absurd};
 use super::{Column, ColumnType, DateFormat, Missing, Schema, dates, number_text, unnamed_column};
@@ -32,15 +32,11 @@ pub(super) fn read(
     for (j, &at) in order.iter().enumerate() {
         values.push(reading.cells(&schema.columns[j], j, &columns[at])?);
     }
+    values.extend(schema.gap_values(&values));
     let kept = Kept::of(kept.iter().map(|&at| (columns[at].name.as_str(), &columns[at])));
     let Reading { mut notes, mut pooled, .. } = reading;
     let data = Dataset::typed(interleave(values, n_rows, source)?, schema.clone(), source.to_string())?;
-    let empty = data.rows_without_cells();
-    if !empty.is_empty() {
-        let rows = rows_in_message(&empty, empty.len());
-        let have = if empty.len() == 1 { "has" } else { "have" };
-        notes.push(format!("{rows} {have} no values: what is said about such rows is a guess"));
-    }
+    notes.extend(data.note_on_empty_rows());
     pooled.sort_unstable_by_key(|cell: &PooledCell| (cell.row, cell.column));
     let mut table = Table::new(data, None);
     (table.kept, table.notes, table.pooled) = (kept, notes, pooled);
@@ -64,23 +60,30 @@ fn matched(columns: &[RawColumn], schema: &Schema, options: &ReadOptions, source
     }
     let mut index: HashMap<&str, usize> = HashMap::new();
     for (j, column) in columns.iter().enumerate() {
-        if index.insert(&column.name, j).is_some() && schema.columns.iter().any(|c| c.name == column.name) {
+        if index.insert(&column.name, j).is_some()
+            && schema.source_columns().iter().any(|c| c.name == column.name)
+        {
             let problem = format!("two columns are named `{}`", column.name);
             return Err(Error::data(source, problem).with_hint("give every column a name of its own"));
         }
     }
-    let wanted: HashSet<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
+    let wanted: HashSet<&str> = schema.source_columns().iter().map(|column| column.name.as_str()).collect();
     let is_aside = |name: &str| {
         [&schema.kept, &schema.left_out, &options.keep].iter().any(|names| names.iter().any(|n| n == name))
     };
-    let absent: Vec<&str> =
-        schema.columns.iter().map(|c| c.name.as_str()).filter(|name| !index.contains_key(name)).collect();
+    let absent: Vec<&str> = schema
+        .source_columns()
+        .iter()
+        .map(|c| c.name.as_str())
+        .filter(|name| !index.contains_key(name))
+        .collect();
     let given = columns.iter().map(|column| column.name.as_str());
     let unexpected: Vec<&str> = given.filter(|name| !wanted.contains(name) && !is_aside(name)).collect();
     if !absent.is_empty() || !unexpected.is_empty() {
         return Err(other_names(source, &absent, &unexpected));
     }
-    let order: Vec<usize> = schema.columns.iter().map(|column| index[column.name.as_str()]).collect();
+    let order: Vec<usize> =
+        schema.source_columns().iter().map(|column| index[column.name.as_str()]).collect();
     let is_left_out = |name: &String| schema.left_out.contains(name) && !options.keep.contains(name);
     let kept = (0..columns.len())
         .filter(|&j| !wanted.contains(columns[j].name.as_str()) && !is_left_out(&columns[j].name));
@@ -90,14 +93,14 @@ fn matched(columns: &[RawColumn], schema: &Schema, options: &ReadOptions, source
 
 /// Without names on one side, columns are in the order of the fit: those that are clustered, or all that the table had.
 fn matched_by_position(columns: &[RawColumn], schema: &Schema, source: &str) -> Result<Matched> {
-    let d = schema.columns.len();
+    let d = schema.source_columns().len();
     if columns.len() == d {
         return Ok(Matched { order: (0..d).collect(), kept: Vec::new(), is_reordered: false });
     }
     let index: HashMap<String, usize> = (0..columns.len()).map(|j| (unnamed_column(j), j)).collect();
     let position = |name: &str| index.get(name).copied();
     let all = |names: Vec<&str>| names.into_iter().map(position).collect::<Option<Vec<usize>>>();
-    let order = all(schema.columns.iter().map(|column| column.name.as_str()).collect());
+    let order = all(schema.source_columns().iter().map(|column| column.name.as_str()).collect());
     let kept = all(schema.kept.iter().map(String::as_str).collect());
     let n_all = d + schema.kept.len() + schema.left_out.len();
     match (order, kept) {

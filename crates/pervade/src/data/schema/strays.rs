@@ -59,7 +59,9 @@ pub(super) fn stray_words(
         },
     );
     let hint = hint.also("").setting_to("type", format!("{name}=category"));
-    Error::data(source, problem).with_hint(hint.text(" takes the whole column as categories"))
+    let hint = hint.text(" takes the whole column as categories");
+    let hint = hint.also("").setting_to("keep_columns", name).text(" leaves it out");
+    Error::data(source, problem).with_hint(hint)
 }
 
 /// A way to write numbers that is not read.

@@ -7,10 +7,12 @@ use rayon::prelude::*;
 
 use super::by_schema;
 use super::describe::describe;
+use super::gaps;
 use super::infer::{Cells, Context, Outcome, given, inferred};
 use super::numbers::Summary;
 use super::raw::RawColumn;
-use super::{ColumnType, Missing, Schema, unnamed_column};
+use super::strays::rows_in_message;
+use super::{Column, ColumnType, Missing, Schema, unnamed_column};
 use crate::data::options::{Kept, PooledCell, ReadOptions, Table};
 use crate::data::{Dataset, Values};
 use crate::memory::{Need, product, require};
@@ -90,14 +92,15 @@ impl Table {
     /// [`TableShape::is_typed`].
     pub fn from_columns(columns: Vec<RawColumn>, options: &ReadOptions, source: &str) -> Result<Table> {
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        match found(columns, options, source)? {
-            Found::Typed(table) => Ok(*table),
+        let table = match found(columns, options, source)? {
+            Found::Typed(table) => *table,
             Found::Plain { positions, columns, kept, description } => {
                 let is_named = names.iter().any(|name| !name.is_empty());
                 let names = is_named.then(|| positions.iter().map(|&j| names[j].clone()).collect());
-                plain_table(columns, names, kept, description, source)
+                plain_table(columns, names, kept, description, source)?
             }
-        }
+        };
+        Ok(table.noting_absent_gaps(options))
     }
 }
 
@@ -108,8 +111,14 @@ impl Table {
             self.data.check_complete()?;
             return Ok(self);
         }
-        if !options.has_column_options() {
+        let has_gaps = self.data.schema().is_some_and(|schema| schema.has_gaps());
+        if !options.has_column_options() && !(options.missing_informative && has_gaps) {
             return Ok(self);
+        }
+        if options.schema.as_ref().is_some_and(|schema| is_as_in_fit(&self.data, schema, options)) {
+            let note = self.data.note_on_empty_rows();
+            let notes = self.notes.into_iter().chain(note).collect();
+            return Ok(Table { notes, ..self });
         }
         let (data, source) = (&self.data, self.data.source().to_string());
         if matches!(data.values(), Values::Csr(_)) {
@@ -124,6 +133,23 @@ impl Table {
         let table = Table::from_columns(columns, options, &source)?;
         Ok(Table { labels: self.labels, ..table })
     }
+}
+
+/// Whether the numbers of an array are the cells of the columns of a fit, without any change.
+fn is_as_in_fit(data: &Dataset, schema: &Schema, options: &ReadOptions) -> bool {
+    let has_words = [&schema.missing, &options.missing, &options.keep].iter().any(|words| !words.is_empty());
+    let has_columns = data.n_columns() == schema.columns.len()
+        && data.column_names().is_none_or(|names| names == schema.names())
+        && schema.columns.iter().all(Column::is_numeric);
+    let is_cell = |column: &Column, x: f64| match column.kind {
+        ColumnType::Positive | ColumnType::Count => x >= 0.0,
+        ColumnType::YesNo => x == 0.0 || x == 1.0,
+        _ => true,
+    };
+    let is_column = |(j, column): (usize, &Column)| {
+        (0..data.n_rows()).map(|i| data.cell(i, j)).all(|x| x.is_nan() || is_cell(column, x))
+    };
+    !has_words && has_columns && schema.columns.par_iter().enumerate().all(is_column)
 }
 
 /// A table of numbers that share one preparation, in single precision unless that would round whole numbers.
@@ -230,7 +256,7 @@ fn assemble(
     options: &ReadOptions,
     source: &str,
 ) -> Result<Found> {
-    let description = describe(&looked);
+    let mut description = describe(&looked);
     let is_kept = |column: &&Looked| matches!(column.outcome, Outcome::Kept(_));
     let kept = Kept::of(looked.iter().filter(is_kept).map(|column| (column.name.as_str(), &column.raw)));
     if options.types.is_empty() && !shape(&looked, is_named).is_typed() {
@@ -266,6 +292,9 @@ fn assemble(
         };
         let hint = Hint::new("check that the right file was read").also("columns are given a type with ");
         return Err(Error::data(source, problem).with_hint(hint.setting_to("type", "NAME=TYPE")));
+    }
+    if let Some(gaps) = options.missing_informative.then(|| gaps::add(&mut schema, &mut values)).flatten() {
+        description = format!("{description}; {gaps}");
     }
     let data = Dataset::typed(interleave(values, n_rows, source)?, Arc::new(schema), source.to_string())?;
     data.check_rows_have_cells()?;
@@ -346,6 +375,14 @@ impl Dataset<'_> {
             is_shared,
         };
         Ok(shape.is_typed().then(|| Arc::new(schema)))
+    }
+
+    /// What is to be said of new rows without cells.
+    pub(super) fn note_on_empty_rows(&self) -> Option<String> {
+        let empty = self.rows_without_cells();
+        let have = if empty.len() == 1 { "has" } else { "have" };
+        let rows = (!empty.is_empty()).then(|| rows_in_message(&empty, empty.len()))?;
+        Some(format!("{rows} {have} no values: what is said about such rows is a guess"))
     }
 
     /// Returns an error if a row has no cells: nothing could be learnt from it.

@@ -1,6 +1,7 @@
 //! Which type a column of words has: numbers, dates, categories, or none.
 
 use super::infer::{Cells, Context, Outcome, of_numbers};
+use super::names::{IdName, looks_like_id};
 use super::numbers::differing;
 use super::raw::{Coded, MISSING};
 use super::strays::{rows_in_message, stray_words, unreadable_numbers, word_in_message};
@@ -9,6 +10,9 @@ use crate::{Error, Hint, Result};
 
 /// If at least this share of the cells are numbers, or dates, the others are mistakes.
 const MOST: f64 = 0.8;
+/// In columns of fewer cells than this, one word is a large share: there, more than half are most, unless the name is that of an id.
+const FEW_CELLS: usize = 20;
+const MOST_OF_FEW: f64 = 0.5;
 /// Rare levels are in fewer than 0.5 % of the cells, or in fewer than 20, or in small tables than 5 % of them.
 const RARE_SHARE: f64 = 0.005;
 const RARE_CELLS: f64 = 20.0;
@@ -23,6 +27,8 @@ pub(super) fn of_words(context: &Context, coded: Coded) -> Result<Outcome> {
         (0..counts.len()).filter(|&code| is(code)).map(|code| counts[code]).sum::<usize>() as f64
             / n_cells as f64
     };
+    let is_short = n_cells < FEW_CELLS && looks_like_id(context.name) != Some(IdName::Id);
+    let are_most = |share: f64| share >= MOST || is_short && share > MOST_OF_FEW;
     if let Some(numbers) = all_numbers(&coded.words) {
         return Ok(of_numbers(context, coded.map(&numbers)));
     }
@@ -30,14 +36,14 @@ pub(super) fn of_words(context: &Context, coded: Coded) -> Result<Outcome> {
         if let Some(error) = unreadable_numbers(context.source, context.name, &coded, &is_number) {
             return Err(error);
         }
-        if share(&|code| is_number[code]) >= MOST {
+        if are_most(share(&|code| is_number[code])) {
             return Err(stray_words(context.source, context.name, "numbers", &coded, |code| {
                 !is_number[code]
             }));
         }
     }
     let is_date: Vec<bool> = coded.words.iter().map(|word| dates::parse(word).is_some()).collect();
-    if share(&|code| is_date[code]) >= MOST {
+    if are_most(share(&|code| is_date[code])) {
         return of_dates(context, &coded);
     }
     if coded.words.iter().all(|word| dates::is_ambiguous(word)) {
