@@ -21,6 +21,7 @@ mod picture;
 mod progress;
 mod report;
 mod settings;
+mod stream;
 mod tables;
 mod tensorboard;
 mod words;

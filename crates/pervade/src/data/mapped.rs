@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(unix)]
@@ -46,6 +47,25 @@ impl FileMap {
         &self.map
     }
 
+    /// Gives the memory of these bytes back to the system, which reads them from the file again when they are needed. Without
+    /// it, a pass over a large file fills the memory with pages that it no longer needs.
+    pub fn release(&self, bytes: Range<usize>) {
+        #[cfg(unix)]
+        {
+            let end = bytes.end.min(self.map.len());
+            let length = end.saturating_sub(bytes.start);
+            if length > 0 {
+                // SAFETY: the map is shared and read-only, so that a page that is dropped has the same bytes when it is
+                // read again: those of the file.
+                let _ = unsafe {
+                    self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, bytes.start, length)
+                };
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
+    }
+
     /// Whether some of the bytes were already gone and read as zeros.
     pub fn is_lost(&self) -> bool {
         #[cfg(unix)]
@@ -73,6 +93,23 @@ impl<T: bytemuck::Pod> Mapped<T> {
         let bytes = file.bytes().get(first_byte..end)?;
         bytemuck::try_cast_slice::<u8, T>(bytes).ok()?;
         Some(Self { file, first_byte, n_values, element: PhantomData })
+    }
+
+    /// Some of the numbers, in the same file.
+    pub fn slice(&self, values: Range<usize>) -> Self {
+        debug_assert!(values.end <= self.n_values);
+        Self {
+            file: self.file.clone(),
+            first_byte: self.first_byte + values.start * size_of::<T>(),
+            n_values: values.len(),
+            element: PhantomData,
+        }
+    }
+
+    /// Gives the memory of some of the numbers back to the system; see [`FileMap::release`].
+    pub fn release(&self, values: Range<usize>) {
+        let byte = |index: usize| self.first_byte + index * size_of::<T>();
+        self.file.release(byte(values.start)..byte(values.end));
     }
 
     /// The numbers.

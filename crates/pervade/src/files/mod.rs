@@ -8,7 +8,7 @@ mod lock;
 mod pending;
 
 pub(crate) use atomic::temporary_names;
-pub use atomic::{check_writable, create, write_atomically};
+pub use atomic::{check_writable, create, write_atomically, write_atomically_with};
 pub use kernels::KernelFolder;
 pub use links::resolve;
 use links::{close_to_others, is_private, make_private_folder};

@@ -24,7 +24,8 @@ pub(super) fn read(
     let Matched { order, kept, is_reordered } = matched(&columns, schema, options, source)?;
     let words: Vec<String> = schema.missing.iter().chain(&options.missing).cloned().collect();
     let missing = Missing::new(&words);
-    let mut reading = Reading { source, missing: &missing, notes: Vec::new(), pooled: Vec::new() };
+    let first_row = options.first_row;
+    let mut reading = Reading { source, first_row, missing: &missing, notes: Vec::new(), pooled: Vec::new() };
     if is_reordered {
         reading.notes.push("columns were matched by name".to_string());
     }
@@ -34,8 +35,9 @@ pub(super) fn read(
     }
     let kept = Kept::of(kept.iter().map(|&at| (columns[at].name.as_str(), &columns[at])));
     let Reading { mut notes, mut pooled, .. } = reading;
-    let data = Dataset::typed(interleave(values, n_rows, source)?, schema.clone(), source.to_string())?;
-    let empty = data.rows_without_cells();
+    let cells = interleave(values, n_rows, source)?;
+    let data = Dataset::typed_from(cells, schema.clone(), source.to_string(), first_row)?;
+    let empty: Vec<usize> = data.rows_without_cells().into_iter().map(|row| first_row + row).collect();
     if !empty.is_empty() {
         let rows = rows_in_message(&empty, empty.len());
         let have = if empty.len() == 1 { "has" } else { "have" };
@@ -115,6 +117,8 @@ fn matched_by_position(columns: &[RawColumn], schema: &Schema, source: &str) -> 
 /// Cells of the columns read so far: what is to be said about them.
 struct Reading<'a> {
     source: &'a str,
+    /// Index of the first row in the whole table.
+    first_row: usize,
     missing: &'a Missing,
     notes: Vec<String>,
     pooled: Vec<PooledCell>,
@@ -139,7 +143,7 @@ impl Reading<'_> {
                 let numbers: Vec<Option<f64>> = coded.words.iter().map(|word| number(word)).collect();
                 if numbers.iter().any(Option::is_none) {
                     let is_stray = |code: usize| numbers[code].is_none();
-                    return Err(stray_words(self.source, &column.name, "numbers", &coded, is_stray));
+                    return Err(self.stray_words(column, "numbers", &coded, is_stray));
                 }
                 coded.map(&numbers.into_iter().flatten().collect::<Vec<f64>>())
             }
@@ -163,7 +167,7 @@ impl Reading<'_> {
                 let parsed: Vec<_> = coded.words.iter().map(|word| dates::parse(word)).collect();
                 if parsed.iter().any(Option::is_none) {
                     let is_stray = |code: usize| parsed[code].is_none();
-                    return Err(stray_words(self.source, &column.name, "dates", &coded, is_stray));
+                    return Err(self.stray_words(column, "dates", &coded, is_stray));
                 }
                 let zone = |date: &DateFormat| date.has_zone();
                 let known = format.has_zone();
@@ -231,6 +235,16 @@ impl Reading<'_> {
             let of = if what.starts_with("a level") { "has" } else { are };
             self.notes.push(format!("{cells} of `{}` {of} {what}: taken as missing", column.name));
         }
+    }
+
+    fn stray_words(
+        &self,
+        column: &Column,
+        what: &str,
+        coded: &Coded,
+        is_stray: impl Fn(usize) -> bool,
+    ) -> Error {
+        stray_words(self.source, &column.name, what, coded, self.first_row, is_stray)
     }
 
     fn other_type(&self, column: &Column, what: &str) -> Error {
