@@ -119,6 +119,10 @@ struct Assigning<'a> {
 }
 
 impl Work for Assigning<'_> {
+    fn n_kept(&self) -> usize {
+        if self.keep { 1 + self.model.n_clusters() } else { 0 }
+    }
+
     fn write(&mut self, piece: &Table, out: &mut Sink<'_>) -> Result<()> {
         let found = on_device!(self.device, device => self.model.assign(device, &piece.data)?);
         let k = found.n_clusters;

@@ -108,6 +108,10 @@ struct Embedding<'a> {
 }
 
 impl Work for Embedding<'_> {
+    fn n_kept(&self) -> usize {
+        if self.keep { self.names.len() } else { 0 }
+    }
+
     fn write(&mut self, piece: &Table, out: &mut Sink<'_>) -> Result<()> {
         let values = on_device!(&self.opened.device, device => self.opened.model.embed(device, &piece.data)?);
         let rows = OutputRows { values: &values, n_columns: self.names.len(), names: Some(&self.names) };
@@ -148,6 +152,10 @@ struct Reconstructing<'a> {
 }
 
 impl Work for Reconstructing<'_> {
+    fn n_kept(&self) -> usize {
+        if self.keep { self.opened.model.n_columns() } else { 0 }
+    }
+
     fn write(&mut self, piece: &Table, out: &mut Sink<'_>) -> Result<()> {
         let model = &self.opened.model;
         let values = on_device!(&self.opened.device, device => model.reconstruct(device, &piece.data)?);
@@ -208,6 +216,10 @@ struct Scoring<'a> {
 }
 
 impl Work for Scoring<'_> {
+    fn n_kept(&self) -> usize {
+        if self.keep { 2 } else { 0 }
+    }
+
     fn write(&mut self, piece: &Table, out: &mut Sink<'_>) -> Result<()> {
         let model = &self.opened.model;
         let (scores, anomalies) = on_device!(&self.opened.device, device => {

@@ -14,8 +14,9 @@ use pervade::data::{
     FilledTable, OutputFormat, OutputTable, Parts, Pieces, ReadOptions, Table, TableWriter, TextTypes,
 };
 use pervade::files::write_atomically_with;
+use pervade::memory::{Need, product, require};
 use pervade::model::{Matched, Vade};
-use pervade::{Error, Result};
+use pervade::{Error, Hint, Result};
 use serde_json::{Map, Value};
 
 use crate::args::ModelAndData;
@@ -24,7 +25,7 @@ use crate::console::Console;
 use crate::words;
 use folder::PartFolder;
 pub(crate) use plan::{OutArgs, Plan, Target};
-use progress::RowProgress;
+pub(crate) use progress::RowProgress;
 
 /// Notes about cells that are printed at most.
 const MAX_NOTES: usize = 20;
@@ -46,6 +47,11 @@ pub(crate) trait Work {
 
     /// Is called before the rows of another file.
     fn begin(&mut self) {}
+
+    /// Numbers of each row that are kept in memory, for JSON on stdout.
+    fn n_kept(&self) -> usize {
+        0
+    }
 }
 
 /// Where the results of pieces go.
@@ -201,6 +207,15 @@ impl<'a> Running<'a> {
         if pieces.n_rows() == Some(0) && self.job.plan.share.is_some() {
             self.job.console.say("there are fewer rows than shares: nothing is left for this one");
         }
+        let need = Need::of(
+            "the results",
+            product(&[pieces.n_rows().unwrap_or(0), work.n_kept(), size_of::<f32>()]),
+        );
+        require(
+            "JSON on stdout",
+            &need,
+            Hint::new("take fewer rows at a time, or write them to a file with ").setting("out"),
+        )?;
         let format = out.as_ref().map(|(_, format)| *format);
         let n_rows = match format {
             Some(OutputFormat::Npy) => self.count(&pieces, others)?,

@@ -13,7 +13,7 @@ use crate::words;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many rows were worked on, and how fast.
-pub(super) struct RowProgress<'a> {
+pub(crate) struct RowProgress<'a> {
     title: &'static str,
     console: &'a Console,
     started: Instant,
@@ -24,7 +24,7 @@ pub(super) struct RowProgress<'a> {
 }
 
 impl<'a> RowProgress<'a> {
-    pub(super) fn new(title: &'static str, console: &'a Console) -> Self {
+    pub(crate) fn new(title: &'static str, console: &'a Console) -> Self {
         let (started, rows, expected) = (Instant::now(), Cell::new(0), Cell::new(0));
         Self {
             title,
@@ -38,7 +38,7 @@ impl<'a> RowProgress<'a> {
     }
 
     /// More rows are to come, if their number is known; zero otherwise.
-    pub(super) fn expect(&self, rows: usize) {
+    pub(crate) fn expect(&self, rows: usize) {
         self.expected.set(self.rows.get() + rows);
         if let Some(bar) = self.bar.get() {
             bar.set_length(self.expected.get() as u64);
@@ -46,12 +46,12 @@ impl<'a> RowProgress<'a> {
     }
 
     /// Rows that are done.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows.get()
     }
 
     /// Counts rows that are done.
-    pub(super) fn add(&self, rows: usize) {
+    pub(crate) fn add(&self, rows: usize) {
         let done = self.rows.get() + rows;
         self.rows.set(done);
         if self.console.quiet || self.started.elapsed() < PATIENCE {

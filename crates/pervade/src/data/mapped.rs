@@ -5,9 +5,13 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(unix)]
 use super::bus_error::Guard;
+
+/// A pass reads a few hundred megabytes in this time at most.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The bytes of a file, mapped into memory.
 ///
@@ -64,6 +68,21 @@ impl FileMap {
         }
         #[cfg(not(unix))]
         let _ = bytes;
+    }
+
+    /// [Releases](FileMap::release) all bytes again and again until the map is dropped: passes over the file, in whatever
+    /// order they read it, then only have what they read last in memory.
+    pub fn keep_small(self: &Arc<Self>) {
+        let map = Arc::downgrade(self);
+        // Without the thread the system reclaims the pages itself when memory becomes scarce.
+        let _ =
+            std::thread::Builder::new().name("release".to_string()).stack_size(1 << 16).spawn(move || {
+                while let Some(map) = map.upgrade() {
+                    map.release(0..map.map.len());
+                    drop(map);
+                    std::thread::sleep(RELEASE_INTERVAL);
+                }
+            });
     }
 
     /// Whether some of the bytes were already gone and read as zeros.

@@ -35,6 +35,8 @@ mod parquet_columns;
 #[cfg(feature = "parquet")]
 mod parquet_file;
 #[cfg(feature = "parquet")]
+mod parquet_numbers;
+#[cfg(feature = "parquet")]
 mod parquet_pieces;
 #[cfg(feature = "parquet")]
 mod parquet_shapes;
@@ -46,6 +48,7 @@ mod read;
 #[cfg_attr(not(all(feature = "parquet", feature = "text")), allow(unused, reason = "for readers of tables"))]
 mod schema;
 mod sparse;
+mod spool;
 mod stl10;
 mod svmlight;
 mod table_writer;
@@ -84,6 +87,7 @@ pub use schema::{
     Coded, Column, ColumnSpec, ColumnType, DateFormat, LevelKind, MAX_LEVELS, OTHER, RawCells, RawColumn,
     Schema, TableShape, TimeFormat, Zone,
 };
+pub use spool::Spool;
 pub use table_writer::TableWriter;
 pub use write::{OutputCells, OutputFormat, OutputRows, OutputTable};
 pub use write_filled::{FilledTable, TextTypes};

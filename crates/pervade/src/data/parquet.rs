@@ -1,6 +1,8 @@
 //! Parquet: columns of numbers, words, truth values and dates, and lists of numbers that all have the same length.
 
-use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, UInt8Type};
 use arrow::record_batch::RecordBatch;
@@ -171,14 +173,7 @@ impl<'a> Source<'a> {
     fn read_numbers(&self, columns: &[usize], first_row: usize) -> Result<Table> {
         let location = self.location;
         let kind = Kind::of(columns.iter().map(|&j| &self.fields[j]), location)?;
-        let mut rows = RowBuffer {
-            kind,
-            widths: Vec::new(),
-            bytes: Vec::new(),
-            singles: Vec::new(),
-            doubles: Vec::new(),
-            n: 0,
-        };
+        let mut rows = RowBuffer::new(kind);
         let mut words = Vec::new();
         for block in (self.blocks)()? {
             let block = block?;
@@ -248,7 +243,7 @@ fn label_column(fields: &[Field], wanted: Option<&LabelSource>, location: &str) 
 
 /// The type that can hold every column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Bytes,
     Singles,
     /// Integers that may or may not fit single precision: decided once all are read.
@@ -257,7 +252,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of<'a>(fields: impl Iterator<Item = &'a Field>, location: &str) -> Result<Self> {
+    pub(super) fn of<'a>(fields: impl Iterator<Item = &'a Field>, location: &str) -> Result<Self> {
         let mut kind = Kind::Bytes;
         for field in fields {
             let element = list_element(field.data_type()).unwrap_or(field.data_type());
@@ -292,10 +287,10 @@ pub(super) fn list_element(kind: &DataType) -> Option<&DataType> {
 }
 
 /// The rows read so far, in the one vector that `kind` selects.
-struct RowBuffer {
+pub(super) struct RowBuffer {
     kind: Kind,
     /// Width of each column, and whether it is a list.
-    widths: Vec<(usize, bool)>,
+    pub(super) widths: Vec<(usize, bool)>,
     bytes: Vec<u8>,
     singles: Vec<f32>,
     doubles: Vec<f64>,
@@ -303,6 +298,29 @@ struct RowBuffer {
 }
 
 impl RowBuffer {
+    pub(super) fn new(kind: Kind) -> Self {
+        let (bytes, singles, doubles) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, widths: Vec::new(), bytes, singles, doubles, n: 0 }
+    }
+
+    /// Adds columns in which cells may be missing: they become NaN.
+    pub(super) fn add_with_gaps(&mut self, block: &Block<'_>, columns: &[usize]) -> Result<()> {
+        let without_nulls = |column: &ArrayRef| -> Result<ArrayRef> {
+            if column.null_count() == 0 || self.kind == Kind::Bytes || !column.data_type().is_numeric() {
+                return Ok(column.clone());
+            }
+            let numbers = cast(column, &DataType::Float64).map_err(|e| damaged(block.location, &e))?;
+            let cells = numbers.as_primitive::<Float64Type>().iter().map(|x| x.unwrap_or(f64::NAN));
+            Ok(Arc::new(Float64Array::from_iter_values(cells)))
+        };
+        let names = columns.iter().map(|&j| block.rows.schema().field(j).name().clone());
+        let arrays = columns.iter().map(|&j| without_nulls(block.rows.column(j)));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let rows = RecordBatch::try_from_iter(names.zip(arrays)).map_err(|e| damaged(block.location, &e))?;
+        let all: Vec<usize> = (0..columns.len()).collect();
+        self.add(&Block { rows, ..block.clone() }, &all)
+    }
+
     fn add(&mut self, block: &Block<'_>, columns: &[usize]) -> Result<()> {
         let Block { rows: batch, location, first_row } = block;
         let n = batch.num_rows();
@@ -328,6 +346,15 @@ impl RowBuffer {
         }
         self.n += n;
         Ok(())
+    }
+
+    /// The numbers in the type that they were collected in.
+    pub(super) fn into_stored(self) -> Values<'static> {
+        match self.kind {
+            Kind::Bytes => Values::U8(self.bytes.into()),
+            Kind::Singles => Values::F32(self.singles.into()),
+            Kind::Whole | Kind::Doubles => Values::F64(self.doubles.into()),
+        }
     }
 
     fn into_values(self, location: &str) -> Result<Values<'static>> {

@@ -109,6 +109,7 @@ impl ParquetFile {
                     .with_hint("write all parts with the same types of columns"));
             }
         }
+        self.fields = order.iter().map(|&at| self.fields[at].clone()).collect();
         self.order = (!order.is_sorted()).then_some(order);
         Ok(self)
     }

@@ -98,6 +98,11 @@ impl Parts {
         self.kind
     }
 
+    /// The folder or pattern, for messages.
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+
     /// The files in order.
     pub fn files(&self) -> &[PathBuf] {
         &self.files

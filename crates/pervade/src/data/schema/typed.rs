@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::by_schema;
 use super::describe::describe;
 use super::infer::{Cells, Context, Outcome, given, inferred};
-use super::numbers::Summary;
+use super::numbers::{Moments, Summary, Summing};
 use super::raw::RawColumn;
 use super::{ColumnType, Missing, Schema, unnamed_column};
 use crate::data::options::{Kept, PooledCell, ReadOptions, Table};
@@ -370,10 +370,13 @@ pub(in crate::data) fn number_schema(data: &Dataset) -> Schema {
 /// The types of a dense table of numbers; its cells stay as they are, so that only 0/1 columns are yes/no.
 fn schema_and_summaries(data: &Dataset) -> (Schema, Vec<Summary>) {
     let name = |j: usize| data.column_names().map_or_else(|| unnamed_column(j), |names| names[j].clone());
-    let each = (0..data.n_columns()).into_par_iter().map(|j| {
-        let cells = (0..data.n_rows()).map(|i| data.cell(i, j));
-        let summary = Summary::of(cells.clone());
-        let kind = match summary.kind(cells) {
+    let mut summing = vec![Summing::default(); data.n_columns()];
+    data.fold_columns(&mut summing, Summing::add);
+    let mut moments: Vec<Moments> = summing.iter().map(Summing::moments).collect();
+    data.fold_columns(&mut moments, Moments::add);
+    let each = summing.into_par_iter().zip(moments).enumerate().map(|(j, (summing, moments))| {
+        let summary = summing.finish(&moments);
+        let kind = match summary.kind((0..data.n_rows()).map(|i| data.cell(i, j))) {
             ColumnType::YesNo if summary.values != [0.0, 1.0] => ColumnType::Number,
             kind => kind,
         };
