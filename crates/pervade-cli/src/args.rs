@@ -9,6 +9,7 @@ use pervade::files::KernelFolder;
 use pervade::model::Vade;
 use pervade::names::ClusterNames;
 use pervade::{Error, Result};
+use serde_json::{Map, Value, json};
 
 use crate::cache::cache_folder;
 use crate::commands::{
@@ -214,19 +215,25 @@ impl ReadArgs {
     }
 
     /// Reads the table at `path` with more options, and prints what is to be said about its cells.
-    pub(crate) fn read_with(
-        &self,
-        path: &Path,
-        mut options: ReadOptions,
-        console: &Console,
-    ) -> Result<Table> {
+    pub(crate) fn read_with(&self, path: &Path, options: ReadOptions, console: &Console) -> Result<Table> {
+        let table = pervade::data::read(path, &self.options_with(options)?)?;
+        table.notes.iter().for_each(|note| console.say(&format!("note: {note}")));
+        self.say_labels(&table, path, console);
+        self.with_image(table)
+    }
+
+    /// The options for rows that may be images.
+    pub(crate) fn options_with(&self, mut options: ReadOptions) -> Result<ReadOptions> {
         let shape = self.image.as_deref().map(parse_image).transpose()?;
         if shape.is_some() && options.schema.is_none() {
             // Pixels have no types of their own.
             options.plain.get_or_insert_default();
         }
-        let mut table = pervade::data::read(path, &options)?;
-        table.notes.iter().for_each(|note| console.say(&format!("note: {note}")));
+        Ok(options)
+    }
+
+    /// Says where labels were found that could also be a file.
+    pub(crate) fn say_labels(&self, table: &Table, path: &Path, console: &Console) {
         if let Some(LabelSource::Named(name)) = &table.labels_from
             && Path::new(name).is_file()
         {
@@ -235,15 +242,30 @@ impl ReadArgs {
                 path.display()
             ));
         }
-        if let Some(shape) = shape {
-            let pixels = shape.height * shape.width * shape.channels;
-            if pixels != table.data.n_columns() {
-                let must = format!("which is {pixels} values, but the rows have {}", table.data.n_columns());
-                return Err(Error::setting("image", self.image.as_deref().unwrap_or_default(), must));
-            }
-            table.data = table.data.with_image(shape);
+    }
+
+    /// The table with the shape of its images, if one was given.
+    pub(crate) fn with_image(&self, mut table: Table) -> Result<Table> {
+        let Some(shape) = self.image.as_deref().map(parse_image).transpose()? else { return Ok(table) };
+        let pixels = shape.height * shape.width * shape.channels;
+        if pixels != table.data.n_columns() {
+            let must = format!("which is {pixels} values, but the rows have {}", table.data.n_columns());
+            return Err(Error::setting("image", self.image.as_deref().unwrap_or_default(), must));
         }
+        table.data = table.data.with_image(shape);
         Ok(table)
+    }
+
+    /// The flags as typed, by name.
+    pub(crate) fn flags(&self) -> Map<String, Value> {
+        let flags = [
+            ("labels", json!(self.labels)),
+            ("array", json!(self.array)),
+            ("image", json!(self.image)),
+            ("keep-columns", json!(self.keep_columns)),
+            ("missing", json!(self.missing)),
+        ];
+        flags.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
 

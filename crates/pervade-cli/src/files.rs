@@ -318,7 +318,7 @@ impl Drop for Claim {
 }
 
 /// A description of this run for others that want the same files.
-fn holder() -> String {
+pub(crate) fn holder() -> String {
     let command: Vec<String> =
         std::env::args_os().skip(1).take(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     format!("process {} (pervade {})", std::process::id(), command.join(" "))

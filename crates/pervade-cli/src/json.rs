@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use pervade::data::Schema;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::stream::{Done, Plan};
 
 /// An object with ordered keys.
 #[derive(serde::Serialize)]
@@ -33,6 +35,15 @@ impl<'a> Object<'a> {
     pub(crate) fn value(mut self, key: &'a str, value: Value) -> Self {
         self.entries.insert(key, Entry::Value(value));
         self
+    }
+
+    /// Adds where results were written; of a table in parts also how many parts.
+    pub(crate) fn written(self, plan: &Plan, done: &Done) -> Self {
+        let object = self.value("out", json!(plan.out().map(|out| out.display().to_string())));
+        match plan.parts {
+            Some(_) => object.value("parts", json!(done.parts)).value("skipped", json!(done.skipped)),
+            None => object,
+        }
     }
 
     /// Adds a list of integers.
@@ -96,7 +107,6 @@ impl Serialize for Matrix<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn streamed_objects_equal_those_built_from_values() {

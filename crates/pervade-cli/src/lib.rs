@@ -22,6 +22,7 @@ mod progress;
 mod ranks;
 mod report;
 mod settings;
+mod stream;
 mod tables;
 mod tensorboard;
 mod words;

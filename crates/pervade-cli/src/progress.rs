@@ -387,7 +387,7 @@ pub(crate) fn map_bar() -> ProgressBar {
 }
 
 /// A bar that counts rows; a spinner if their number is unknown.
-fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
+pub(crate) fn new_bar(title: &str, rows: u64, done: u64) -> ProgressBar {
     match rows {
         0 => styled(ProgressBar::new_spinner(), title, "{prefix}  {spinner} {elapsed}  {msg}"),
         _ => {

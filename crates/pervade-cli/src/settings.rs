@@ -296,7 +296,10 @@ fn typed_fields() -> Vec<String> {
 
 /// The default model file in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.
 pub(crate) fn default_model(data: &Path) -> PathBuf {
-    let name = data.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let of = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    // Of a pattern, the folder has the better name.
+    let is_pattern = of(data).contains(['*', '?']) && !data.exists();
+    let name = if is_pattern { data.parent().map(of).unwrap_or_default() } else { of(data) };
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
     PathBuf::from(format!("{}.pervade", if stem.is_empty() { "model" } else { stem }))

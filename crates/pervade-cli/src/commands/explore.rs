@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ExploreArgs, common: &Common, console: &Console) -> Res
     let device = common.open_device(console)?;
     let model = super::load(&args.both.model, console)?;
     let names = names_file.load(&model)?;
-    let table = super::read_rows(&args.both, &model, false, console)?;
+    let table = super::read_rows(&args.both, &model, console)?;
     // Before the work: a port in use should not be found out after it.
     let server = Server::listen(args.port, table.data.n_rows())?;
     let rows = words::counted(table.data.n_rows(), "row");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pervade::compute::{AnyDevice, Device};
-use pervade::data::{Dataset, OutputFormat, OutputTable, Table};
+use pervade::data::{Dataset, OutputFormat, OutputTable, Parts, ReadOptions, Table};
 use pervade::train::checkpoint::Checkpoints;
 use pervade::{Error, Fit, Result, on_device};
 
@@ -19,18 +19,21 @@ use crate::progress::{Plan, Progress};
 use crate::ranks::Job;
 use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
+use crate::stream::RowProgress;
 use crate::tensorboard::TensorBoard;
-use crate::{Outcome, interrupt, outputs};
+use crate::{Outcome, interrupt, outputs, words};
 
 /// Fit a model to rows: pretrain, start the mixture, train jointly
 #[derive(Args)]
 #[command(after_help = "Examples:
   pervade fit digits.csv.gz --labels column:last --clusters 10
   pervade fit features.npz --clusters auto --restarts 5 --out features.pervade
+  pervade fit rows/ --clusters 10 --out rows.pervade                       a folder of Parquet files
   mpiexec -n 4 pervade fit large.npy --clusters 20 --batch 2048 --shares 4 --ranks mpi")]
 pub(crate) struct FitArgs {
-    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz), or a folder of images, or the
-    /// original folder of MNIST, STL-10, UCI HAR or RCV1-v2
+    /// A table: .npy, .npz, .csv, .tsv, .parquet, IDX, svmlight, .mat (also .gz); a folder of .parquet, .npy or .csv
+    /// files, or a pattern in quotes, which are one table in parts; a folder of images; or the original folder of MNIST,
+    /// STL-10, UCI HAR or RCV1-v2
     #[arg(value_name = "DATA")]
     data: PathBuf,
     #[command(flatten)]
@@ -53,6 +56,10 @@ pub(crate) struct FitArgs {
     /// Minimum number of seconds between checkpoints; 0 saves after every epoch
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = settings::finite)]
     checkpoint_seconds: f64,
+    /// Folder for a temporary file with the rows of all Parquet or .npy parts, which is used instead of memory [default:
+    /// the folder of MODEL]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
     /// Write every event as a line of JSON to this file
     #[arg(long, value_name = "FILE.jsonl")]
     log: Option<PathBuf>,
@@ -106,7 +113,7 @@ fn run_on(
     let files = args.files(&out, checkpoints.as_ref(), common)?;
     let _claim = job.is_first().then(|| files.claim(console)).transpose()?;
     let device = common.open_device(console)?;
-    let mut table = args.read.read_with(&args.data, options, console)?;
+    let mut table = args.read_table(options, &out, console)?;
     if let Some(names) = &args.column_names {
         table = name_columns(table, names)?;
     }
@@ -217,13 +224,32 @@ fn announce_kept_checkpoint(error: &Error, checkpoints: Option<&Checkpoints>, co
 
 /// A summary of the data and of where the model will be written.
 fn data_summary(data: &Dataset, path: &Path, out: &Path, out_is_default: bool) -> String {
-    let rows = crate::words::counted(data.n_rows(), "row");
-    let columns = crate::words::counted(data.n_source_columns(), "column");
+    let rows = words::counted(data.n_rows(), "row");
+    let columns = words::counted(data.n_source_columns(), "column");
     let goes = if out_is_default { format!("; the model will be {}", out.display()) } else { String::new() };
     format!("read {}: {rows} x {columns}{goes}", path.display())
 }
 
 impl FitArgs {
+    /// Reads the table; the rows of parts go to a temporary file if that is possible.
+    fn read_table(&self, options: ReadOptions, out: &Path, console: &Console) -> Result<Table> {
+        let options = self.read.options_with(options)?;
+        let parts = Parts::find(&self.data)?;
+        let spool = parts.as_ref().map(|parts| parts.spool(&options)).transpose()?.flatten();
+        let Some(spool) = spool else {
+            return self.read.read_with(&self.data, options, console);
+        };
+        let beside = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = self.scratch.as_deref().unwrap_or(beside);
+        let (rows, bytes) = (words::counted(spool.n_rows(), "row"), words::bytes(spool.n_bytes()));
+        console.say(&format!("copying {rows} into a temporary file of {bytes} in {}", folder.display()));
+        let n_rows = spool.n_rows();
+        let progress = RowProgress::new("copying", console);
+        progress.expect(n_rows);
+        let table = spool.write(folder, |n| progress.add(n - progress.rows()))?;
+        self.read.with_image(table)
+    }
+
     /// All files of the command.
     fn files(&self, out: &Path, checkpoints: Option<&Checkpoints>, common: &Common) -> Result<Files> {
         let table = self.assignments.as_deref().map(OutputFormat::of).transpose()?;

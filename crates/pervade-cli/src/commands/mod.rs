@@ -63,7 +63,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
 }
 
 /// Reads new rows with the types of the fit: the rows themselves would suggest others.
-fn for_model(model: &Vade, options: &mut ReadOptions) {
+pub(crate) fn for_model(model: &Vade, options: &mut ReadOptions) {
     options.schema = model.schema().cloned().map(Arc::new);
     if options.schema.is_none() {
         options.plain = Some(model.column_names().unwrap_or_default().to_vec());
@@ -75,7 +75,7 @@ fn for_model(model: &Vade, options: &mut ReadOptions) {
 fn open(both: &ModelAndData, common: &Common, console: &Console) -> Result<(AnyDevice, Vade, Table)> {
     let device = common.open_device(console)?;
     let model = load(&both.model, console)?;
-    let table = read_rows(both, &model, false, console)?;
+    let table = read_rows(both, &model, console)?;
     Ok((device, model, table))
 }
 
@@ -88,7 +88,7 @@ fn open_named(
 ) -> Result<(AnyDevice, Vade, Table, Option<ClusterNames>)> {
     let device = common.open_device(console)?;
     let (model, names) = names.apply(load(&both.model, console)?)?;
-    let table = read_rows(both, &model, false, console)?;
+    let table = read_rows(both, &model, console)?;
     Ok((device, model, table, names))
 }
 
@@ -97,12 +97,9 @@ fn cluster_names(names: &ClusterNames) -> Vec<String> {
     names.clusters().iter().map(|entry| entry.name.clone().unwrap_or_default()).collect()
 }
 
-/// Reads rows for a model; with `original`, every cell is also kept as it is written.
-fn read_rows(both: &ModelAndData, model: &Vade, original: bool, console: &Console) -> Result<Table> {
-    let options = both.read.options()?.with(|o| {
-        for_model(model, o);
-        o.original = original;
-    });
+/// Reads rows for a model.
+fn read_rows(both: &ModelAndData, model: &Vade, console: &Console) -> Result<Table> {
+    let options = both.read.options()?.with(|o| for_model(model, o));
     let mut table = both.read.read_with(&both.data, options, console)?;
     // The model would match them itself; doing it here prints a note, and rejects other columns before any work.
     let reordered = match model.matched(&table.data)? {

@@ -45,13 +45,14 @@ pub(super) mod mat {
 pub(super) mod parquet {
     use super::absent;
     use crate::Result;
+    use crate::data::bytes::FileBytes;
     use crate::data::{Labels, ReadOptions, Table};
 
-    pub(in crate::data) fn read(_bytes: Vec<u8>, location: &str, _options: &ReadOptions) -> Result<Table> {
+    pub(in crate::data) fn read(_bytes: FileBytes, location: &str, _options: &ReadOptions) -> Result<Table> {
         Err(absent(location, "a Parquet file", "parquet"))
     }
 
-    pub(in crate::data) fn read_labels(_bytes: Vec<u8>, location: &str) -> Result<Labels> {
+    pub(in crate::data) fn read_labels(_bytes: FileBytes, location: &str) -> Result<Labels> {
         Err(absent(location, "a Parquet file", "parquet"))
     }
 }

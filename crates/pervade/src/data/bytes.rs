@@ -1,10 +1,12 @@
 //! Byte sources: plain and gzip streams, and arrays of numbers that grow only as bytes arrive.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use flate2::read::MultiGzDecoder;
 
+use super::mapped::FileMap;
 use crate::memory::{Need, grow, require};
 use crate::{Error, Result};
 
@@ -22,6 +24,33 @@ const MAX_LINE: u64 = 1 << 24;
 /// Whether these bytes are a gzip stream.
 pub(super) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// The bytes of a file, in its map or in memory of their own.
+#[derive(Clone)]
+pub(super) enum FileBytes {
+    /// In the map.
+    Mapped(Arc<FileMap>),
+    /// Unpacked, or read from a pipe.
+    Owned(Arc<Vec<u8>>),
+}
+
+impl FileBytes {
+    /// Gives memory back to the system if the file is mapped.
+    pub(super) fn release(&self) {
+        if let FileBytes::Mapped(map) = self {
+            map.release(0..map.bytes().len());
+        }
+    }
+}
+
+impl AsRef<[u8]> for FileBytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            FileBytes::Mapped(map) => map.bytes(),
+            FileBytes::Owned(bytes) => bytes,
+        }
+    }
 }
 
 /// A stream of bytes, with an upper bound on how many it can yield.
@@ -174,7 +203,7 @@ impl<'a> Source<'a> {
     }
 }
 
-fn cannot_unpack(location: &str, error: &io::Error) -> Error {
+pub(super) fn cannot_unpack(location: &str, error: &io::Error) -> Error {
     Error::data(location, format!("the file cannot be unpacked: {error}"))
         .with_hint("the file is cut short or damaged")
 }

@@ -1,5 +1,6 @@
 //! Checks and statistics of whole tables: finiteness, range, checksum.
 
+use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::dataset::{Dataset, Values, column_in_words};
@@ -57,6 +58,18 @@ impl Dataset<'_> {
         }
         let deviation = |(sum, square): (&f64, &f64)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
         sums.iter().zip(&squares).map(deviation).collect()
+    }
+
+    /// Adds the cells of each column to its state, in the order of the rows; NaN where missing. Columns are worked on in
+    /// parallel, a block of rows after the other, so that a large table is read once and not once per column.
+    pub(super) fn fold_columns<S: Send>(&self, states: &mut [S], add: impl Fn(&mut S, f64) + Sync) {
+        const BLOCK: usize = 1 << 12;
+        for first in (0..self.n_rows()).step_by(BLOCK) {
+            let rows = first..(first + BLOCK).min(self.n_rows());
+            states.par_iter_mut().enumerate().for_each(|(j, state)| {
+                rows.clone().for_each(|i| add(state, self.cell(i, j)));
+            });
+        }
     }
 
     /// A checksum of shape and values, which tells whether a checkpoint belongs to this table.

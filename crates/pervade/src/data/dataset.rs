@@ -1,11 +1,11 @@
 //! Rows without labels, in the type they were stored in.
 
-use std::collections::HashMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use half::f16;
 
+use super::csr::Csr;
 use super::input_file::{self, InputFile};
 use super::mapped::Mapped;
 use super::prepare::Preparation;
@@ -55,9 +55,9 @@ impl Values<'_> {
             Values::F32(x) => RowValues::F32(x),
             Values::F64(x) => RowValues::F64(x),
             Values::Csr(csr) => RowValues::Csr(compute::Csr {
-                starts: &csr.starts,
-                columns: &csr.columns,
-                values: &csr.values,
+                starts: csr.starts(),
+                columns: csr.columns(),
+                values: csr.values(),
             }),
         }
     }
@@ -86,6 +86,14 @@ impl<T: bytemuck::Pod> Deref for Array<'_, T> {
     }
 }
 
+impl<T: bytemuck::Pod> Array<'_, T> {
+    fn release(&self) {
+        if let Array::Mapped(mapped) = self {
+            mapped.release(0..mapped.as_slice().len());
+        }
+    }
+}
+
 impl<T> From<Vec<T>> for Array<'_, T> {
     fn from(values: Vec<T>) -> Self {
         Array::Owned(values)
@@ -98,16 +106,6 @@ impl<'d, T> From<&'d [T]> for Array<'d, T> {
     }
 }
 
-/// Compressed sparse rows: the entries of row i are `starts[i]..starts[i + 1]`.
-///
-/// Column indices increase strictly within a row; `Csr::new` checks this.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Csr {
-    starts: Vec<usize>,
-    columns: Vec<u32>,
-    values: Vec<f32>,
-}
-
 /// Height, width and channels of the images that the rows hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,102 +116,6 @@ pub struct ImageShape {
     pub width: usize,
     /// One for grey, three for colour (interleaved).
     pub channels: usize,
-}
-
-impl Csr {
-    /// Checked sparse rows over `n_columns` columns: starts increase from zero to the number of entries; column indices
-    /// increase strictly within each row and are below `n_columns`.
-    pub fn new(starts: Vec<usize>, columns: Vec<u32>, values: Vec<f32>, n_columns: usize) -> Result<Self> {
-        let broken = |what: String| Err(Error::data("sparse rows", what));
-        if starts.first() != Some(&0)
-            || starts.last() != Some(&columns.len())
-            || columns.len() != values.len()
-        {
-            return broken(format!(
-                "row starts end at {:?}, but there are {} columns and {} values",
-                starts.last(),
-                columns.len(),
-                values.len()
-            ));
-        }
-        for (row, pair) in starts.windows(2).enumerate() {
-            if pair[0] > pair[1] || pair[1] > columns.len() {
-                return broken(format!("row {} ends before it starts ({} > {})", row + 1, pair[0], pair[1]));
-            }
-            let row_columns = &columns[pair[0]..pair[1]];
-            if let Some(&last) = row_columns.last().filter(|&&c| c as usize >= n_columns) {
-                return broken(format!("row {} has column {}, the table has {n_columns}", row + 1, last + 1));
-            }
-            if row_columns.windows(2).any(|c| c[0] >= c[1]) {
-                return broken(format!("the columns of row {} do not rise", row + 1));
-            }
-        }
-        Ok(Self { starts, columns, values })
-    }
-
-    /// Number of rows.
-    pub fn n_rows(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// Number of stored entries.
-    pub fn n_entries(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Columns and values of row `i`.
-    #[inline]
-    pub fn row(&self, i: usize) -> (&[u32], &[f32]) {
-        let range = self.starts[i]..self.starts[i + 1];
-        (&self.columns[range.clone()], &self.values[range])
-    }
-
-    /// Row and column of the stored entry with index `entry`.
-    pub(super) fn position_of_entry(&self, entry: usize) -> (usize, usize) {
-        (self.starts.partition_point(|&start| start <= entry) - 1, self.columns[entry] as usize)
-    }
-
-    /// Start of each row, and the end of the last.
-    pub fn starts(&self) -> &[usize] {
-        &self.starts
-    }
-
-    /// Column index of each entry.
-    pub fn columns(&self) -> &[u32] {
-        &self.columns
-    }
-
-    /// All stored values.
-    pub fn values(&self) -> &[f32] {
-        &self.values
-    }
-
-    fn slice(&self, rows: Range<usize>) -> Self {
-        let starts = &self.starts[rows.start..=rows.end];
-        let entries = starts[0]..starts[rows.len()];
-        Self {
-            starts: starts.iter().map(|start| start - entries.start).collect(),
-            columns: self.columns[entries.clone()].to_vec(),
-            values: self.values[entries].to_vec(),
-        }
-    }
-
-    /// A copy whose column j is column `columns[j]`; each column may be chosen at most once.
-    fn with_columns(&self, columns: &[usize]) -> Self {
-        let new: HashMap<u32, u32> = columns.iter().zip(0..).map(|(&old, new)| (old as u32, new)).collect();
-        let mut made = Self { starts: vec![0], columns: Vec::new(), values: Vec::new() };
-        let mut entries: Vec<(u32, f32)> = Vec::new();
-        for i in 0..self.n_rows() {
-            let (old, values) = self.row(i);
-            entries.clear();
-            entries.extend(old.iter().zip(values).filter_map(|(old, &x)| Some((*new.get(old)?, x))));
-            entries.sort_unstable_by_key(|&(column, _)| column);
-            made.columns.extend(entries.iter().map(|&(column, _)| column));
-            made.values.extend(entries.iter().map(|&(_, x)| x));
-            made.starts.push(made.columns.len());
-        }
-        made
-    }
 }
 
 /// Column `j` for messages: its name, or its number counted from one.
@@ -253,6 +155,18 @@ impl<'d> Dataset<'d> {
         source: String,
         column_names: Option<Vec<String>>,
     ) -> Result<Self> {
+        Self::numbered(n_rows, n_columns, values, source, column_names, 0)
+    }
+
+    /// Like [`Dataset::named`], for rows of a larger table, whose row `first_row` is the first of these.
+    pub(super) fn numbered(
+        n_rows: usize,
+        n_columns: usize,
+        values: Values<'d>,
+        source: String,
+        column_names: Option<Vec<String>>,
+        first_row: usize,
+    ) -> Result<Self> {
         let fits = match &values {
             Values::Csr(csr) => csr.n_rows() == n_rows,
             dense => dense.len() == n_rows.checked_mul(n_columns),
@@ -269,7 +183,7 @@ impl<'d> Dataset<'d> {
                 format!("the table is empty: {n_rows} rows x {n_columns} columns"),
             ));
         }
-        let (image, schema, file, first_row) = (None, None, None, 0);
+        let (image, schema, file) = (None, None, None);
         let mut data =
             Self { n_rows, n_columns, values, column_names, image, source, schema, file, first_row };
         data.check_finite()?;
@@ -279,8 +193,36 @@ impl<'d> Dataset<'d> {
         Ok(data)
     }
 
+    /// A table whose numbers were checked piece by piece.
+    pub(super) fn unchecked(
+        n_rows: usize,
+        n_columns: usize,
+        values: Values<'d>,
+        source: String,
+        column_names: Option<Vec<String>>,
+    ) -> Self {
+        let (image, schema, file) = (None, None, None);
+        Self { n_rows, n_columns, values, column_names, image, source, schema, file, first_row: 0 }
+    }
+
+    /// Sets what the columns mean.
+    pub(super) fn with_schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(Arc::new(schema));
+        self
+    }
+
     /// Creates a table from cells, row by row, as `schema` describes them.
     pub fn typed(cells: Vec<f64>, schema: Arc<Schema>, source: String) -> Result<Self> {
+        Self::typed_from(cells, schema, source, 0)
+    }
+
+    /// Like [`Dataset::typed`], for rows of a larger table, whose row `first_row` is the first of these.
+    pub(super) fn typed_from(
+        cells: Vec<f64>,
+        schema: Arc<Schema>,
+        source: String,
+        first_row: usize,
+    ) -> Result<Self> {
         let n_columns = schema.columns.len();
         let n_rows = cells.len().checked_div(n_columns).unwrap_or(0);
         let data = Self {
@@ -292,7 +234,7 @@ impl<'d> Dataset<'d> {
             source,
             schema: Some(schema),
             file: None,
-            first_row: 0,
+            first_row,
         };
         data.check_finite()?;
         Ok(data)
@@ -364,6 +306,48 @@ impl<'d> Dataset<'d> {
             source: self.source.clone(),
             file: self.file.clone(),
             first_row: self.first_row + rows.start,
+        }
+    }
+
+    /// Some of the rows in memory of their own, or in the same mapped file.
+    pub(super) fn piece(&self, rows: Range<usize>) -> Dataset<'static> {
+        fn part<T: bytemuck::Pod>(array: &Array<'_, T>, range: Range<usize>) -> Array<'static, T> {
+            match array {
+                Array::Mapped(mapped) => Array::Mapped(mapped.slice(range)),
+                others => Array::Owned(others[range].to_vec()),
+            }
+        }
+        let numbers = rows.start * self.n_columns..rows.end * self.n_columns;
+        let values = match &self.values {
+            Values::U8(v) => Values::U8(part(v, numbers)),
+            Values::F16(v) => Values::F16(part(v, numbers)),
+            Values::F32(v) => Values::F32(part(v, numbers)),
+            Values::F64(v) => Values::F64(part(v, numbers)),
+            Values::Csr(csr) => Values::Csr(csr.slice(rows.clone())),
+        };
+        let Dataset { n_columns, image, first_row, .. } = *self;
+        Dataset {
+            n_rows: rows.len(),
+            n_columns,
+            values,
+            column_names: self.column_names.clone(),
+            image,
+            source: self.source.clone(),
+            schema: self.schema.clone(),
+            file: self.file.clone(),
+            first_row: first_row + rows.start,
+        }
+    }
+
+    /// Gives the memory of mapped rows that were read back to the system; they are read from their file again when needed.
+    /// Does nothing for other tables.
+    pub fn release(&self) {
+        match &self.values {
+            Values::U8(v) => v.release(),
+            Values::F16(v) => v.release(),
+            Values::F32(v) => v.release(),
+            Values::F64(v) => v.release(),
+            Values::Csr(_) => {}
         }
     }
 

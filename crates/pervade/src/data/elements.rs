@@ -1,10 +1,12 @@
 //! Arrays of any element type, as `.npy`, IDX and `.mat` files hold them.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use half::f16;
 
 use super::bytes::Source;
-use super::dataset::{Dataset, ImageShape, Values};
+use super::dataset::{Array, Dataset, ImageShape, Values};
 use super::labels::Labels;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
@@ -197,7 +199,7 @@ impl Items {
         Ok(match self.into_values(location)? {
             Values::U8(v) => v.iter().map(|&x| x.into()).collect(),
             Values::F16(v) => v.iter().map(|x| x.to_f32()).collect(),
-            Values::F32(super::Array::Owned(v)) => v,
+            Values::F32(Array::Owned(v)) => v,
             Values::F32(v) => v.to_vec(),
             Values::F64(v) => v.iter().map(|&x| x as f32).collect(),
             Values::Csr(csr) => csr.values().to_vec(),
@@ -249,6 +251,11 @@ impl NdArray {
     /// A table with one row per step along the first axis. Three axes are grey images; four are images whose channels
     /// come last or second.
     pub(super) fn into_dataset(self, location: &str) -> Result<Dataset<'static>> {
+        self.into_dataset_from(location, 0)
+    }
+
+    /// Like [`NdArray::into_dataset`], for rows of a larger array, whose row `first_row` is the first of these.
+    pub(super) fn into_dataset_from(self, location: &str, first_row: usize) -> Result<Dataset<'static>> {
         let Self { shape, items } = self;
         if shape.contains(&0) {
             return Err(Error::data(location, format!("the array of shape {shape:?} is empty")));
@@ -274,11 +281,35 @@ impl NdArray {
             }
         };
         let n_columns = Self::count(&shape[1..], location)?;
-        let data = Dataset::new(shape[0], n_columns, items.into_values(location)?, location)?;
+        let values = items.into_values(location)?;
+        let data = Dataset::numbered(shape[0], n_columns, values, location.to_string(), None, first_row)?;
         Ok(match image {
             Some(image) => data.with_image(image),
             None => data,
         })
+    }
+
+    /// Some steps along the first axis of an array in a mapped file; `None` for another.
+    pub(super) fn mapped_rows(&self, rows: Range<usize>) -> Option<Self> {
+        fn part<T: Pod>(array: &Array<'static, T>, range: Range<usize>) -> Option<Array<'static, T>> {
+            match array {
+                Array::Mapped(mapped) => Some(Array::Mapped(mapped.slice(range))),
+                _ => None,
+            }
+        }
+        let (n_rows, rest) = self.shape.split_first()?;
+        let width: usize = rest.iter().product();
+        let range = rows.start * width..rows.end * width;
+        let values = match &self.items {
+            Items::Values(_) if rows.end > *n_rows => None,
+            Items::Values(Values::U8(v)) => part(v, range).map(Values::U8),
+            Items::Values(Values::F16(v)) => part(v, range).map(Values::F16),
+            Items::Values(Values::F32(v)) => part(v, range).map(Values::F32),
+            Items::Values(Values::F64(v)) => part(v, range).map(Values::F64),
+            _ => None,
+        };
+        let shape = [&[rows.len()], rest].concat();
+        Some(Self { shape, items: Items::Values(values?) })
     }
 
     /// One label per item; all axes but one must have length 1.

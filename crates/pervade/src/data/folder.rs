@@ -7,6 +7,8 @@ use super::bytes::Source;
 use super::elements::NdArray;
 use super::input_file::InputFile;
 use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
+use super::parts::{PartKind, Parts};
+use super::read::extension;
 use super::{har, idx, images, rcv1, stl10};
 use crate::{Error, Result};
 
@@ -15,8 +17,11 @@ const LABELS: &str = "y";
 /// The name of the labels that are names of sub-folders.
 pub(super) const FOLDER_NAMES: &str = "folder";
 
+/// Endings of image files.
+pub(super) const IMAGE_ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm"];
+
 /// Reads a folder: STL-10, UCI HAR and RCV1-v2 recognised by their file names, IDX files by their content, otherwise
-/// images.
+/// images. Folders of [parts](Parts) are read there.
 pub(super) fn read(folder: &Path, options: &ReadOptions) -> Result<Table> {
     if let Some(name) = &options.array {
         let held = "a folder holds one table";
@@ -56,6 +61,27 @@ pub(super) fn offers(folder: &Path, name: &str) -> Result<bool> {
         return Ok(name == FOLDER_NAMES);
     }
     Ok(name == LABELS && parts.iter().any(Part::is_labels))
+}
+
+/// The parts of one table, if that is what the folder holds.
+pub(super) fn parts(folder: &Path) -> Result<Option<Parts>> {
+    if stl10::is_folder(folder) || har::is_folder(folder) || rcv1::is_folder(folder) {
+        return Ok(None);
+    }
+    let is_listed = |path: &PathBuf| !path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('_'));
+    let files: Vec<PathBuf> = sorted_files(folder)?.into_iter().filter(is_listed).collect();
+    let is_part = |path: &PathBuf| PartKind::of(path).is_some();
+    let has_others = !files.iter().all(is_part);
+    // Among others they may be notes or labels of images.
+    if !files.iter().any(is_part) || has_others && (has_images(&files) || !idx_files(folder)?.is_empty()) {
+        return Ok(None);
+    }
+    Parts::new(files, folder).map(Some)
+}
+
+fn has_images(files: &[PathBuf]) -> bool {
+    let is_image = |path: &PathBuf| IMAGE_ENDINGS.contains(&extension(path).as_str());
+    files.iter().any(is_image)
 }
 
 fn idx_files(folder: &Path) -> Result<Vec<Part>> {

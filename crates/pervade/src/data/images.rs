@@ -8,7 +8,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageReader};
 use rayon::prelude::*;
 
 use super::dataset::{Dataset, ImageShape, Values};
-use super::folder::{FOLDER_NAMES, sorted_files};
+use super::folder::{FOLDER_NAMES, IMAGE_ENDINGS, sorted_files};
 use super::input_file;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
@@ -56,9 +56,8 @@ pub(super) fn read_folder(folder: &Path, options: &ReadOptions) -> Result<Table>
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
-    const ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm"];
     let ending = |path: &PathBuf| path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
-    let is_wanted = |path: &PathBuf| ending(path).is_some_and(|e| ENDINGS.contains(&e.as_str()));
+    let is_wanted = |path: &PathBuf| ending(path).is_some_and(|e| IMAGE_ENDINGS.contains(&e.as_str()));
     paths.extend(sorted_files(folder)?.into_iter().filter(is_wanted));
     let fail = |e| Error::io("list", folder, e);
     for entry in fs::read_dir(folder).map_err(fail)? {

@@ -129,6 +129,13 @@ impl InputFile {
         }
     }
 
+    /// Gives memory back to the system if the file is mapped.
+    pub(super) fn release(&self) {
+        if let Some(map) = self.map() {
+            map.release(0..self.len());
+        }
+    }
+
     /// Returns an error if the file was written to since it was opened.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let Contents::Mapped { map, file, opened } = &self.contents else { return Ok(()) };

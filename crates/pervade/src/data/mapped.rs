@@ -3,10 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(unix)]
 use super::bus_error::Guard;
+
+/// A pass reads a few hundred megabytes in this time at most.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The bytes of a file, mapped into memory.
 ///
@@ -46,6 +51,40 @@ impl FileMap {
         &self.map
     }
 
+    /// Gives the memory of these bytes back to the system, which reads them from the file again when they are needed. Without
+    /// it, a pass over a large file fills the memory with pages that it no longer needs.
+    pub fn release(&self, bytes: Range<usize>) {
+        #[cfg(unix)]
+        {
+            let end = bytes.end.min(self.map.len());
+            let length = end.saturating_sub(bytes.start);
+            if length > 0 {
+                // SAFETY: the map is shared and read-only, so that a page that is dropped has the same bytes when it is
+                // read again: those of the file.
+                let _ = unsafe {
+                    self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, bytes.start, length)
+                };
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
+    }
+
+    /// [Releases](FileMap::release) all bytes again and again until the map is dropped: passes over the file, in whatever
+    /// order they read it, then only have what they read last in memory.
+    pub fn keep_small(self: &Arc<Self>) {
+        let map = Arc::downgrade(self);
+        // Without the thread the system reclaims the pages itself when memory becomes scarce.
+        let _ =
+            std::thread::Builder::new().name("release".to_string()).stack_size(1 << 16).spawn(move || {
+                while let Some(map) = map.upgrade() {
+                    map.release(0..map.map.len());
+                    drop(map);
+                    std::thread::sleep(RELEASE_INTERVAL);
+                }
+            });
+    }
+
     /// Whether some of the bytes were already gone and read as zeros.
     pub fn is_lost(&self) -> bool {
         #[cfg(unix)]
@@ -73,6 +112,23 @@ impl<T: bytemuck::Pod> Mapped<T> {
         let bytes = file.bytes().get(first_byte..end)?;
         bytemuck::try_cast_slice::<u8, T>(bytes).ok()?;
         Some(Self { file, first_byte, n_values, element: PhantomData })
+    }
+
+    /// Some of the numbers, in the same file.
+    pub fn slice(&self, values: Range<usize>) -> Self {
+        debug_assert!(values.end <= self.n_values);
+        Self {
+            file: self.file.clone(),
+            first_byte: self.first_byte + values.start * size_of::<T>(),
+            n_values: values.len(),
+            element: PhantomData,
+        }
+    }
+
+    /// Gives the memory of some of the numbers back to the system; see [`FileMap::release`].
+    pub fn release(&self, values: Range<usize>) {
+        let byte = |index: usize| self.first_byte + index * size_of::<T>();
+        self.file.release(byte(values.start)..byte(values.end));
     }
 
     /// The numbers.

@@ -10,6 +10,7 @@ mod arrays;
 mod bus_error;
 mod bytes;
 mod checks;
+mod csr;
 mod dataset;
 mod elements;
 mod folder;
@@ -32,17 +33,29 @@ mod parquet_claims;
 #[cfg(feature = "parquet")]
 mod parquet_columns;
 #[cfg(feature = "parquet")]
+mod parquet_file;
+#[cfg(feature = "parquet")]
+mod parquet_numbers;
+#[cfg(feature = "parquet")]
+mod parquet_pieces;
+#[cfg(feature = "parquet")]
 mod parquet_shapes;
+mod parts;
+mod pieces;
 mod prepare;
 mod rcv1;
 mod read;
 #[cfg_attr(not(all(feature = "parquet", feature = "text")), allow(unused, reason = "for readers of tables"))]
 mod schema;
 mod sparse;
+mod spool;
 mod stl10;
 mod svmlight;
+mod table_writer;
 #[cfg(feature = "text")]
 mod text;
+#[cfg(feature = "text")]
+mod text_pieces;
 #[cfg(feature = "text")]
 mod text_table;
 mod typed;
@@ -59,10 +72,13 @@ use absent::mat;
 use absent::parquet;
 #[cfg(not(feature = "text"))]
 use absent::text;
+pub use csr::Csr;
 pub(crate) use dataset::column_in_words;
-pub use dataset::{Array, Csr, Dataset, ImageShape, Values};
+pub use dataset::{Array, Dataset, ImageShape, Values};
 pub use labels::Labels;
 pub use options::{Kept, LabelSource, PooledCell, ReadOptions, Table};
+pub use parts::{PartKind, Parts};
+pub use pieces::Pieces;
 pub(crate) use prepare::require_columns;
 pub use prepare::{Preparation, PrepareKind};
 pub use read::{read, read_bytes, read_label_bytes, read_labels};
@@ -71,5 +87,7 @@ pub use schema::{
     Coded, Column, ColumnSpec, ColumnType, DateFormat, LevelKind, MAX_LEVELS, NO_GAPS, OTHER, RawCells,
     RawColumn, Schema, TableShape, TimeFormat, Zone,
 };
+pub use spool::Spool;
+pub use table_writer::TableWriter;
 pub use write::{OutputCells, OutputFormat, OutputRows, OutputTable};
-pub use write_filled::FilledTable;
+pub use write_filled::{FilledTable, TextTypes};

@@ -33,6 +33,14 @@ enum Kind {
     Unicode(usize),
 }
 
+impl Header {
+    /// Whether the numbers are integers of more than a byte, which tables store as floating-point numbers.
+    pub(super) fn is_integer(&self) -> bool {
+        use Element::{F16, F32, F64, U8};
+        matches!(self.kind, Kind::Number(element) if !matches!(element, U8 | F16 | F32 | F64))
+    }
+}
+
 /// Reads an array from a stream.
 pub(super) fn read(source: &mut Source) -> Result<NdArray> {
     let header = read_header(source)?;

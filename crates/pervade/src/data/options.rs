@@ -112,6 +112,8 @@ pub struct ReadOptions {
     pub plain: Option<Vec<String>>,
     /// Also keeps every cell of a text or Parquet file as it is written, for a [`FilledTable`](super::FilledTable).
     pub original: bool,
+    /// Index of the first row that is read in the whole table, for messages.
+    pub(super) first_row: usize,
 }
 
 impl ReadOptions {

@@ -1,106 +1,116 @@
 //! Parquet: columns of numbers, words, truth values and dates, and lists of numbers that all have the same length.
 
-use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, UInt8Type};
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
+use super::bytes::FileBytes;
 use super::dataset::{Dataset, Values};
 use super::elements::whole_numbers;
 use super::labels::Labels;
 use super::options::{Kept, LabelSource, ReadOptions, Table, not_offered};
-use super::parquet_claims::{has_invalid_footer, has_invalid_page};
 use super::parquet_columns::Builder;
+use super::parquet_file::{Block, Blocks, ParquetFile, damaged, guarded};
 use super::schema::{ColumnType, Found, IdName, RawColumn, found, is_wide, looks_like_id};
 use crate::memory::grow;
-use crate::quiet::catch_panic;
 use crate::{Error, Hint, Result};
 
-/// Rows decoded at a time.
-const BLOCK_ROWS: usize = 1 << 13;
-
 /// Reads the columns; one may hold the labels.
-pub(super) fn read(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
-    guarded(location, || read_columns(bytes, location, options))
+pub(super) fn read(bytes: FileBytes, location: &str, options: &ReadOptions) -> Result<Table> {
+    read_parts(&[ParquetFile::open(bytes, location)?], location, options)
+}
+
+/// Reads files with the same columns as one table. There must be at least one.
+pub(super) fn read_parts(files: &[ParquetFile], location: &str, options: &ReadOptions) -> Result<Table> {
+    let blocks = || -> Result<Blocks<'_>> {
+        let each = files.iter().map(ParquetFile::blocks).collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(each.into_iter().flatten()))
+    };
+    guarded(location, || {
+        read_columns(&Source::new(location, widest_fields(files), options, &blocks)?, options)
+    })
+}
+
+/// Reads some rows of a file as a table of their own.
+pub(super) fn read_piece(
+    file: &ParquetFile,
+    rows: &[(RecordBatch, usize)],
+    options: &ReadOptions,
+) -> Result<Table> {
+    let location = file.location();
+    let block = |(rows, first_row): &(RecordBatch, usize)| Block {
+        rows: rows.clone(),
+        location,
+        first_row: *first_row,
+    };
+    let blocks = || -> Result<Blocks<'_>> { Ok(Box::new(rows.iter().map(|rows| Ok(block(rows))))) };
+    let fields = file.fields().to_vec();
+    guarded(location, || read_columns(&Source::new(location, fields, options, &blocks)?, options))
 }
 
 /// Reads a file of one column as labels.
-pub(super) fn read_labels(bytes: Vec<u8>, location: &str) -> Result<Labels> {
+pub(super) fn read_labels(bytes: FileBytes, location: &str) -> Result<Labels> {
+    let file = ParquetFile::open(bytes, location)?;
     guarded(location, || {
-        let (fields, batches) = open(Bytes::from(bytes), location)?;
-        let [only] = fields.as_slice() else {
+        let [only] = file.fields() else {
             return Err(Error::data(
                 location,
-                format!("there are {} columns, a file of labels has one", fields.len()),
+                format!("there are {} columns, a file of labels has one", file.fields().len()),
             ));
         };
         let mut words = Vec::new();
-        for batch in batches {
-            let batch = batch.map_err(|e| damaged(location, &e))?;
-            add_words(batch.column(0), only, &mut words, location)?;
+        for block in file.blocks()? {
+            add_words(&block?, 0, only, &mut words)?;
         }
         Labels::from_text(&words, location)
     })
 }
 
-/// Runs third-party decoding, which flipped bytes do make panic (in `arrow-buffer` and in its column decoder, version
-/// 60); a panic is reported as a damaged file.
-fn guarded<T>(location: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_panic(work).unwrap_or_else(|| Err(damaged(location, &"the decoder gave up")))
-}
-
-pub(super) fn damaged(location: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::data(location, format!("the Parquet file cannot be read: {error}"))
-        .with_hint("the file is cut short or damaged")
-}
-
-fn open(bytes: Bytes, location: &str) -> Result<(Vec<Field>, ParquetRecordBatchReader)> {
-    if has_invalid_footer(&bytes) {
-        return Err(damaged(location, &"its footer is damaged"));
+/// The columns of the first file, each in the widest type that it has in any of them.
+fn widest_fields(files: &[ParquetFile]) -> Vec<Field> {
+    let kind = |field: &Field| Kind::of(std::iter::once(field), "").unwrap_or(Kind::Doubles);
+    let mut fields: Vec<Field> = files.first().map_or(Vec::new(), |file| file.fields().to_vec());
+    for other in files.iter().skip(1).flat_map(ParquetFile::fields) {
+        if let Some(field) = fields.iter_mut().find(|field| field.name() == other.name())
+            && kind(other) > kind(field)
+        {
+            *field = other.clone();
+        }
     }
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(location, &e))?;
-    if has_invalid_page(&bytes, builder.metadata()) {
-        return Err(damaged(location, &"the header of a page is damaged"));
-    }
-    let fields = builder.schema().fields().iter().map(|f| f.as_ref().clone()).collect();
-    let batches = builder.with_batch_size(BLOCK_ROWS).build().map_err(|e| damaged(location, &e))?;
-    Ok((fields, batches))
+    fields
 }
 
-fn read_columns(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result<Table> {
-    let bytes = Bytes::from(bytes);
-    let (fields, _) = open(bytes.clone(), location)?;
-    let label = label_column(&fields, options.labels.as_ref(), location)?;
+fn read_columns(source: &Source<'_>, options: &ReadOptions) -> Result<Table> {
     // pandas stores its row index under such a name; it is not part of the table.
-    let is_data = |&j: &usize| Some(j) != label && !fields[j].name().starts_with("__index_level_");
-    let columns: Vec<usize> = (0..fields.len()).filter(is_data).collect();
-    let file = File { bytes, location, fields, label };
+    let is_data =
+        |&j: &usize| Some(j) != source.label && !source.fields[j].name().starts_with("__index_level_");
+    let columns: Vec<usize> = (0..source.fields.len()).filter(is_data).collect();
     if let Some(model) = &options.plain {
         let (kept, columns) =
-            columns.into_iter().partition::<Vec<usize>, _>(|&j| file.is_aside(j, model, options));
-        let mut table = file.read_numbers(&columns)?;
-        let (raw, _) = file.read_raw(&kept, &|_| true)?;
+            columns.into_iter().partition::<Vec<usize>, _>(|&j| source.is_aside(j, model, options));
+        let mut table = source.read_numbers(&columns, options.first_row)?;
+        let (raw, _) = source.read_raw(&kept, &|_| true)?;
         table.kept = Kept::of(raw.iter().map(|(_, column)| (column.name.as_str(), column)));
         return Ok(table);
     }
-    if file.is_probably_plain(&columns, options)
-        && let Ok(table) = file.read_numbers(&columns)
+    if source.is_probably_plain(&columns, options)
+        && let Ok(table) = source.read_numbers(&columns, options.first_row)
     {
         return Ok(table);
     }
-    let (raw, labels) = file.read_raw(&columns, &|name| wants_text(name, options))?;
+    let (raw, labels) = source.read_raw(&columns, &|name| wants_text(name, options))?;
     let (field_of_column, raw): (Vec<usize>, Vec<RawColumn>) = raw.into_iter().unzip();
-    match found(raw, options, location)? {
+    match found(raw, options, source.location)? {
         Found::Typed(table) => {
             let mut table = Table { labels, ..*table };
             if options.original {
-                let all: Vec<usize> =
-                    (0..file.fields.len()).filter(|j| columns.contains(j) || label == Some(*j)).collect();
-                let (raw, _) = file.read_raw(&all, &|_| true)?;
-                table.label_column = raw.iter().position(|(field, _)| Some(*field) == label);
+                let is_wanted = |j: &usize| columns.contains(j) || source.label == Some(*j);
+                let all: Vec<usize> = (0..source.fields.len()).filter(is_wanted).collect();
+                let (raw, _) = source.read_raw(&all, &|_| true)?;
+                table.label_column = raw.iter().position(|(field, _)| Some(*field) == source.label);
                 table.original = Some(raw.into_iter().map(|(_, column)| column).collect());
             }
             Ok(table)
@@ -108,7 +118,7 @@ fn read_columns(bytes: Vec<u8>, location: &str, options: &ReadOptions) -> Result
         Found::Plain { positions, kept, description, .. } => {
             let mut chosen: Vec<usize> = positions.iter().map(|&j| field_of_column[j]).collect();
             chosen.dedup();
-            let table = file.read_numbers(&chosen)?;
+            let table = source.read_numbers(&chosen, options.first_row)?;
             Ok(Table { kept, description, ..table })
         }
     }
@@ -121,16 +131,26 @@ fn wants_text(name: &str, options: &ReadOptions) -> bool {
     is_kept || is_aside || options.schema.is_none() && looks_like_id(name) == Some(IdName::Id)
 }
 
-/// A Parquet file whose footer was read.
-pub(super) struct File<'a> {
-    bytes: Bytes,
+/// The rows of one or several files, which can be read more than once.
+struct Source<'a> {
     location: &'a str,
     fields: Vec<Field>,
     /// The field of the labels.
     label: Option<usize>,
+    blocks: &'a dyn Fn() -> Result<Blocks<'a>>,
 }
 
-impl File<'_> {
+impl<'a> Source<'a> {
+    fn new(
+        location: &'a str,
+        fields: Vec<Field>,
+        options: &ReadOptions,
+        blocks: &'a dyn Fn() -> Result<Blocks<'a>>,
+    ) -> Result<Self> {
+        let label = label_column(&fields, options.labels.as_ref(), location)?;
+        Ok(Self { location, fields, label, blocks })
+    }
+
     /// Whether the columns share one type if they have no nulls: there are many of them, or some hold lists of numbers.
     fn is_probably_plain(&self, columns: &[usize], options: &ReadOptions) -> bool {
         let fields = || columns.iter().map(|&j| &self.fields[j]);
@@ -150,23 +170,15 @@ impl File<'_> {
     }
 
     /// The columns as numbers without types, and the labels.
-    fn read_numbers(&self, columns: &[usize]) -> Result<Table> {
+    fn read_numbers(&self, columns: &[usize], first_row: usize) -> Result<Table> {
         let location = self.location;
-        let (_, batches) = open(self.bytes.clone(), location)?;
         let kind = Kind::of(columns.iter().map(|&j| &self.fields[j]), location)?;
-        let mut rows = RowBuffer {
-            kind,
-            widths: Vec::new(),
-            bytes: Vec::new(),
-            singles: Vec::new(),
-            doubles: Vec::new(),
-            n: 0,
-        };
+        let mut rows = RowBuffer::new(kind);
         let mut words = Vec::new();
-        for batch in batches {
-            let batch = batch.map_err(|e| damaged(location, &e))?;
-            rows.add(&batch, columns, location)?;
-            self.add_labels(&batch, &mut words)?;
+        for block in (self.blocks)()? {
+            let block = block?;
+            rows.add(&block, columns)?;
+            self.add_labels(&block, &mut words)?;
         }
         let mut names = Vec::new();
         for (&j, &(width, is_list)) in columns.iter().zip(&rows.widths) {
@@ -174,7 +186,7 @@ impl File<'_> {
         }
         let (n_rows, n_columns) = (rows.n, names.len());
         let values = rows.into_values(location)?;
-        let data = Dataset::named(n_rows, n_columns, values, location.into(), Some(names))?;
+        let data = Dataset::numbered(n_rows, n_columns, values, location.into(), Some(names), first_row)?;
         Ok(Table::new(data, self.labels(&words)?))
     }
 
@@ -184,18 +196,16 @@ impl File<'_> {
         columns: &[usize],
         wants_text: &dyn Fn(&str) -> bool,
     ) -> Result<(Vec<(usize, RawColumn)>, Option<Labels>)> {
-        let (_, batches) = open(self.bytes.clone(), self.location)?;
         let builder =
             |&j: &usize| Builder::new(&self.fields[j], wants_text(self.fields[j].name()), self.location);
         let mut builders = columns.iter().map(builder).collect::<Result<Vec<Builder>>>()?;
-        let (mut words, mut n_rows) = (Vec::new(), 0);
-        for batch in batches {
-            let batch = batch.map_err(|e| damaged(self.location, &e))?;
+        let mut words = Vec::new();
+        for block in (self.blocks)()? {
+            let block = block?;
             for (builder, &j) in builders.iter_mut().zip(columns) {
-                builder.add(batch.column(j), n_rows, self.fields[j].name(), self.location)?;
+                builder.add(block.rows.column(j), block.first_row, self.fields[j].name(), block.location)?;
             }
-            self.add_labels(&batch, &mut words)?;
-            n_rows += batch.num_rows();
+            self.add_labels(&block, &mut words)?;
         }
         let raw = builders.into_iter().zip(columns).flat_map(|(builder, &j)| {
             builder.finish(self.fields[j].name()).into_iter().map(move |column| (j, column))
@@ -203,8 +213,8 @@ impl File<'_> {
         Ok((raw.collect(), self.labels(&words)?))
     }
 
-    fn add_labels(&self, batch: &RecordBatch, words: &mut Vec<String>) -> Result<()> {
-        self.label.map_or(Ok(()), |j| add_words(batch.column(j), &self.fields[j], words, self.location))
+    fn add_labels(&self, block: &Block<'_>, words: &mut Vec<String>) -> Result<()> {
+        self.label.map_or(Ok(()), |j| add_words(block, j, &self.fields[j], words))
     }
 
     fn labels(&self, words: &[String]) -> Result<Option<Labels>> {
@@ -233,7 +243,7 @@ fn label_column(fields: &[Field], wanted: Option<&LabelSource>, location: &str) 
 
 /// The type that can hold every column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Bytes,
     Singles,
     /// Integers that may or may not fit single precision: decided once all are read.
@@ -242,7 +252,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of<'a>(fields: impl Iterator<Item = &'a Field>, location: &str) -> Result<Self> {
+    pub(super) fn of<'a>(fields: impl Iterator<Item = &'a Field>, location: &str) -> Result<Self> {
         let mut kind = Kind::Bytes;
         for field in fields {
             let element = list_element(field.data_type()).unwrap_or(field.data_type());
@@ -277,10 +287,10 @@ pub(super) fn list_element(kind: &DataType) -> Option<&DataType> {
 }
 
 /// The rows read so far, in the one vector that `kind` selects.
-struct RowBuffer {
+pub(super) struct RowBuffer {
     kind: Kind,
     /// Width of each column, and whether it is a list.
-    widths: Vec<(usize, bool)>,
+    pub(super) widths: Vec<(usize, bool)>,
     bytes: Vec<u8>,
     singles: Vec<f32>,
     doubles: Vec<f64>,
@@ -288,16 +298,40 @@ struct RowBuffer {
 }
 
 impl RowBuffer {
-    fn add(&mut self, batch: &RecordBatch, columns: &[usize], location: &str) -> Result<()> {
+    pub(super) fn new(kind: Kind) -> Self {
+        let (bytes, singles, doubles) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, widths: Vec::new(), bytes, singles, doubles, n: 0 }
+    }
+
+    /// Adds columns in which cells may be missing: they become NaN.
+    pub(super) fn add_with_gaps(&mut self, block: &Block<'_>, columns: &[usize]) -> Result<()> {
+        let without_nulls = |column: &ArrayRef| -> Result<ArrayRef> {
+            if column.null_count() == 0 || self.kind == Kind::Bytes || !column.data_type().is_numeric() {
+                return Ok(column.clone());
+            }
+            let numbers = cast(column, &DataType::Float64).map_err(|e| damaged(block.location, &e))?;
+            let cells = numbers.as_primitive::<Float64Type>().iter().map(|x| x.unwrap_or(f64::NAN));
+            Ok(Arc::new(Float64Array::from_iter_values(cells)))
+        };
+        let names = columns.iter().map(|&j| block.rows.schema().field(j).name().clone());
+        let arrays = columns.iter().map(|&j| without_nulls(block.rows.column(j)));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let rows = RecordBatch::try_from_iter(names.zip(arrays)).map_err(|e| damaged(block.location, &e))?;
+        let all: Vec<usize> = (0..columns.len()).collect();
+        self.add(&Block { rows, ..block.clone() }, &all)
+    }
+
+    fn add(&mut self, block: &Block<'_>, columns: &[usize]) -> Result<()> {
+        let Block { rows: batch, location, first_row } = block;
         let n = batch.num_rows();
         let mut flat = Vec::with_capacity(columns.len());
         for (at, &j) in columns.iter().enumerate() {
             let name = batch.schema().field(j).name().clone();
-            let (values, width, is_list) = flatten(batch.column(j), self.n, &name, location)?;
+            let (values, width, is_list) = flatten(batch.column(j), *first_row, &name, location)?;
             match self.widths.get(at) {
                 None => self.widths.push((width, is_list)),
                 Some(&(first, _)) if first != width && n > 0 => {
-                    return Err(uneven(location, self.n, &name, width, first));
+                    return Err(uneven(location, *first_row, &name, width, first));
                 }
                 Some(_) => {}
             }
@@ -312,6 +346,15 @@ impl RowBuffer {
         }
         self.n += n;
         Ok(())
+    }
+
+    /// The numbers in the type that they were collected in.
+    pub(super) fn into_stored(self) -> Values<'static> {
+        match self.kind {
+            Kind::Bytes => Values::U8(self.bytes.into()),
+            Kind::Singles => Values::F32(self.singles.into()),
+            Kind::Whole | Kind::Doubles => Values::F64(self.doubles.into()),
+        }
     }
 
     fn into_values(self, location: &str) -> Result<Values<'static>> {
@@ -421,8 +464,9 @@ fn interleave<P: ArrowPrimitiveType>(
     Ok(())
 }
 
-fn add_words(column: &ArrayRef, field: &Field, words: &mut Vec<String>, location: &str) -> Result<()> {
-    refuse_nulls(column, words.len(), field.name(), location)?;
+fn add_words(block: &Block<'_>, j: usize, field: &Field, words: &mut Vec<String>) -> Result<()> {
+    let (column, location) = (block.rows.column(j), block.location);
+    refuse_nulls(column, block.first_row, field.name(), location)?;
     let text = cast(column, &DataType::Utf8)
         .map_err(|e| Error::data(location, format!("column `{}` cannot be labels: {e}", field.name())))?;
     words.extend(text.as_string::<i32>().iter().map(|word| word.unwrap_or("").to_string()));

@@ -4,7 +4,8 @@ use arrow::array::{Array as _, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 
-use super::parquet::{column_names, damaged, flatten, list_element, uneven};
+use super::parquet::{column_names, flatten, list_element, uneven};
+use super::parquet_file::damaged;
 use super::schema::{Coder, DateFormat, RawCells, RawColumn, Zone};
 use crate::memory::grow;
 use crate::{Error, Hint, Result};

@@ -389,7 +389,7 @@ fn for_each_entry(data: &Dataset, mut visit: impl FnMut(usize, f64)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dataset::Csr;
+    use super::super::csr::Csr;
     use super::*;
 
     fn table(d: usize, values: &[f32]) -> Dataset<'static> {

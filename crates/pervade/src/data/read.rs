@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bytes::{self, Source};
+use super::bytes::{self, FileBytes, Source};
 use super::dataset::Dataset;
 use super::input_file::InputFile;
 use super::labels::Labels;
 use super::mapped::FileMap;
 use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
+use super::parts::Parts;
 use super::{folder, idx, mat, npy, npz, parquet, stl10, svmlight, text};
 use crate::{Error, Hint, Result};
 
@@ -21,11 +22,19 @@ const KINDS: &str = "files of numbers can be .npy, .npz, .csv, .tsv, .parquet, I
 
 /// Reads a table, and the labels that `options` selects, from a file or folder.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
+    if let Some(parts) = Parts::find(path)? {
+        let options = located(options, |_| Ok(false))?;
+        return read_both(path, options, |inside| parts.read(inside));
+    }
     if path.is_dir() {
         let options = located(options, |name| folder::offers(path, name))?;
         return read_both(path, options, |inside| folder::read(path, inside)?.with_column_options(inside));
     }
-    let file = InputFile::open(path)?;
+    read_file(InputFile::open(path)?, path, options)
+}
+
+/// Reads an open file.
+pub(super) fn read_file(file: InputFile, path: &Path, options: &ReadOptions) -> Result<Table> {
     let ending = extension(path);
     let input = Input::of_file(&file, path, &ending);
     let options = file.unless_changed(located(options, |name| input.offers(name)))?;
@@ -44,7 +53,10 @@ impl Dataset<'static> {
 }
 
 /// Resolves where the labels are: a bare name is a file only if the data offer no labels of that name.
-fn located(options: &ReadOptions, offers: impl FnOnce(&str) -> Result<bool>) -> Result<ReadOptions> {
+pub(super) fn located(
+    options: &ReadOptions,
+    offers: impl FnOnce(&str) -> Result<bool>,
+) -> Result<ReadOptions> {
     let mut options = options.clone();
     if let Some(LabelSource::Named(name)) = &options.labels
         && Path::new(name).is_file()
@@ -105,7 +117,7 @@ pub fn read_label_bytes(bytes: &[u8], extension: &str) -> Result<Labels> {
 
 /// The supported file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub(super) enum Format {
     Npy,
     Npz,
     Idx,
@@ -118,7 +130,7 @@ enum Format {
 }
 
 /// The bytes of one file, possibly compressed by gzip, and what is known about it.
-struct Input<'a> {
+pub(super) struct Input<'a> {
     bytes: &'a [u8],
     map: Option<&'a Arc<FileMap>>,
     path: Option<&'a Path>,
@@ -127,7 +139,7 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn of_file(file: &'a InputFile, path: &'a Path, extension: &'a str) -> Self {
+    pub(super) fn of_file(file: &'a InputFile, path: &'a Path, extension: &'a str) -> Self {
         Self { bytes: file, map: file.map(), path: Some(path), location: file.location(), extension }
     }
 
@@ -153,7 +165,7 @@ impl<'a> Input<'a> {
         }
         let array = match format {
             Format::Npz => return npz::read(&self.unpacked()?, self.location, options),
-            Format::Parquet => return parquet::read(self.unpacked()?.into_owned(), self.location, options),
+            Format::Parquet => return parquet::read(self.file_bytes()?, self.location, options),
             Format::Mat => return mat::read(&self.unpacked()?, self.location, options),
             Format::Svmlight => return svmlight::read(&self.unpacked()?, self.location, options),
             Format::Text => return text::read(&self.unpacked()?, self.location, options),
@@ -176,7 +188,7 @@ impl<'a> Input<'a> {
     }
 
     /// Whether `name` stands for labels in this file.
-    fn offers(&self, name: &str) -> Result<bool> {
+    pub(super) fn offers(&self, name: &str) -> Result<bool> {
         match self.format()? {
             Format::Npz => npz::has_array(&self.unpacked()?, self.location, name),
             Format::Mat => mat::has_array(&self.unpacked()?, self.location, name),
@@ -192,7 +204,7 @@ impl<'a> Input<'a> {
             Format::Text => text::read_labels(&self.unpacked()?, self.location),
             Format::Npy => npy::read(&mut self.source())?.into_labels(self.location),
             Format::Idx => idx::read(&mut self.source())?.into_labels(self.location),
-            Format::Parquet => parquet::read_labels(self.unpacked()?.into_owned(), self.location),
+            Format::Parquet => parquet::read_labels(self.file_bytes()?, self.location),
             Format::Stl10Labels => stl10::read_labels(&self.path(), self.bytes),
             Format::Stl10Pictures => Err(stl10::other_kind(self.location, "pictures", "labels")),
             Format::Svmlight => {
@@ -216,11 +228,33 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// The whole file, unpacked, in its map if that is possible.
+    pub(super) fn file_bytes(&self) -> Result<FileBytes> {
+        match self.map.filter(|_| !bytes::is_gzip(self.bytes)) {
+            Some(map) => Ok(FileBytes::Mapped(map.clone())),
+            None => Ok(FileBytes::Owned(Arc::new(self.unpacked()?.into_owned()))),
+        }
+    }
+
+    /// The whole file as it is.
+    #[cfg_attr(not(feature = "text"), expect(dead_code, reason = "for texts"))]
+    pub(super) fn packed_bytes(&self) -> FileBytes {
+        match self.map {
+            Some(map) => FileBytes::Mapped(map.clone()),
+            None => FileBytes::Owned(Arc::new(self.bytes.to_vec())),
+        }
+    }
+
+    /// Whether the file is compressed by gzip.
+    pub(super) fn is_packed(&self) -> bool {
+        bytes::is_gzip(self.bytes)
+    }
+
     fn path(&self) -> PathBuf {
         self.path.map(Path::to_path_buf).unwrap_or_default()
     }
 
-    fn format(&self) -> Result<Format> {
+    pub(super) fn format(&self) -> Result<Format> {
         match self.path {
             Some(path) if stl10::is_pictures(path) => return Ok(Format::Stl10Pictures),
             Some(path) if stl10::is_labels(path) => return Ok(Format::Stl10Labels),
@@ -311,8 +345,13 @@ fn is_text(head: &[u8]) -> bool {
     !head.iter().any(|b| b.is_ascii_control() && !b"\t\n\r\x0c".contains(b))
 }
 
+/// The whole file, unpacked, in its map if that is possible.
+pub(super) fn file_bytes(file: &InputFile) -> Result<FileBytes> {
+    Input::of_file(file, Path::new(""), "").file_bytes()
+}
+
 /// `csv` for `a.csv` and for `a.csv.gz`.
-fn extension(path: &Path) -> String {
+pub(super) fn extension(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     name.rsplit_once('.').map(|(_, ending)| ending.to_string()).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! Sparse rows from what files hold: unsorted columns, duplicates, compressed columns.
 
-use super::dataset::Csr;
+use super::csr::Csr;
 use crate::memory::{Need, product, require};
 use crate::{Error, Result};
 

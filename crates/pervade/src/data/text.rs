@@ -4,6 +4,7 @@ use csv::ByteRecord;
 
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
+use super::parts::column_order;
 use super::schema::Missing;
 use super::text_table;
 use crate::memory::{Need, product, require};
@@ -19,8 +20,25 @@ pub(super) const FEWER: &str =
 ///
 /// Columns are given types; numbers that share one are stored in single precision.
 pub(super) fn read(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<Table> {
-    let layout = Layout::of(bytes, location, options)?;
-    text_table::read(&layout, options, || lines_after_header(bytes, location, layout.has_header))
+    read_parts(&[(bytes, location)], location, options)
+}
+
+/// Reads texts with the same columns, each with its name for messages, as one table. There must be at least one.
+pub(super) fn read_parts(parts: &[(&[u8], &str)], location: &str, options: &ReadOptions) -> Result<Table> {
+    let (bytes, first) = parts[0];
+    let layout = Layout::of(bytes, first, options)?;
+    let orders = parts.iter().map(|(bytes, part)| layout.order_of(bytes, part, first, options));
+    let orders = orders.collect::<Result<Vec<_>>>()?;
+    let layout = Layout { location: location.to_string(), ..layout };
+    text_table::read(&layout, options, || {
+        let mut all = Vec::with_capacity(parts.len());
+        for (&(bytes, part), order) in parts.iter().zip(&orders) {
+            let mut lines = lines_after_header(bytes, part, layout.has_header)?;
+            lines.order.clone_from(order);
+            all.push(lines);
+        }
+        Ok(all)
+    })
 }
 
 /// Reads numbers, all of which must be finite; no column has a type.
@@ -37,19 +55,20 @@ fn lines_after_header<'a>(bytes: &'a [u8], location: &'a str, has_header: bool) 
 }
 
 /// The columns of a text table.
-pub(super) struct Layout<'a> {
-    pub(super) location: &'a str,
+#[derive(Clone)]
+pub(super) struct Layout {
+    pub(super) location: String,
     /// Number of fields in every line.
     pub(super) n_fields: usize,
-    has_header: bool,
+    pub(super) has_header: bool,
     /// Names of the fields, if there is a header.
     pub(super) names: Option<Vec<String>>,
     /// The field of the labels.
     pub(super) label: Option<usize>,
 }
 
-impl<'a> Layout<'a> {
-    fn of(bytes: &[u8], location: &'a str, options: &ReadOptions) -> Result<Self> {
+impl Layout {
+    pub(super) fn of(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<Self> {
         let n_fields = Lines::count_first(bytes);
         let need = Need::of("", product(&[n_fields, COLUMN_BYTES]));
         require(&format!("the header of `{location}` with {n_fields} columns"), &need, FEWER)?;
@@ -70,7 +89,39 @@ impl<'a> Layout<'a> {
                 return Err(not_offered(location, wanted, &offered));
             }
         };
-        Ok(Self { location, n_fields: first.len(), has_header, names: has_header.then_some(first), label })
+        let names = has_header.then_some(first.clone());
+        Ok(Self { location: location.to_string(), n_fields: first.len(), has_header, names, label })
+    }
+
+    /// The position of each column in another part, if they are in another order there; an error if it has others.
+    fn order_of(
+        &self,
+        bytes: &[u8],
+        location: &str,
+        first: &str,
+        options: &ReadOptions,
+    ) -> Result<Option<Vec<usize>>> {
+        let other = Layout::of(bytes, location, options)?;
+        match (&self.names, &other.names) {
+            (Some(wanted), Some(given)) => {
+                let order = column_order(wanted, given, location, first)?;
+                Ok((!order.is_sorted()).then_some(order))
+            }
+            (None, None) if self.n_fields == other.n_fields => Ok(None),
+            (None, None) => {
+                let problem = format!(
+                    "there are {} columns, but {} in the first part, `{first}`",
+                    other.n_fields, self.n_fields
+                );
+                Err(Error::data(location, problem).with_hint("all parts of a table need the same columns"))
+            }
+            (wanted, _) => {
+                let (here, there) = if wanted.is_some() { ("no", "one") } else { ("a", "none") };
+                let problem =
+                    format!("there is {here} line of names, but {there} in the first part, `{first}`");
+                Err(Error::data(location, problem).with_hint("give all parts a line of names, or none"))
+            }
+        }
     }
 }
 
@@ -139,31 +190,54 @@ fn brief(names: &[String]) -> String {
 
 /// The lines of a text, split into fields.
 pub(super) struct Lines<'a> {
-    csv: csv::Reader<&'a [u8]>,
+    records: Records<'a>,
     record: ByteRecord,
     location: &'a str,
     skip_empty: bool,
+    /// Where each column is, if they are in another order than in the first part.
+    order: Option<Vec<usize>>,
+}
+
+/// Where lines come from.
+enum Records<'a> {
+    Text(Box<csv::Reader<&'a [u8]>>),
+    Read(std::slice::Iter<'a, ByteRecord>),
 }
 
 pub(super) struct Line<'a> {
     /// Its number, counted from one.
     pub(super) number: u64,
+    /// The file, for messages.
+    pub(super) location: &'a str,
     record: &'a ByteRecord,
     skip_empty: bool,
 }
 
+/// How the lines of a text that starts with these bytes are split, and whether empty fields are skipped.
+pub(super) fn splitter(head: &[u8]) -> (csv::ReaderBuilder, bool) {
+    let separator = separator(without_mark(head));
+    let mut builder = csv::ReaderBuilder::new();
+    builder.has_headers(false).flexible(true).comment(Some(b'#')).delimiter(separator);
+    // Columns that are aligned with spaces have runs of them.
+    (builder, separator == b' ')
+}
+
+/// Without the mark with which some programs start a text in UTF-8.
+pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 impl<'a> Lines<'a> {
-    fn new(bytes: &'a [u8], location: &'a str) -> Self {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let separator = separator(bytes);
-        let csv = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .comment(Some(b'#'))
-            .delimiter(separator)
-            .from_reader(bytes);
-        // Columns that are aligned with spaces have runs of them.
-        Self { csv, record: ByteRecord::new(), location, skip_empty: separator == b' ' }
+    pub(super) fn new(bytes: &'a [u8], location: &'a str) -> Self {
+        let (builder, skip_empty) = splitter(bytes);
+        let records = Records::Text(Box::new(builder.from_reader(without_mark(bytes))));
+        Self { records, record: ByteRecord::new(), location, skip_empty, order: None }
+    }
+
+    /// Lines that were already split.
+    pub(super) fn of_records(records: &'a [ByteRecord], location: &'a str, skip_empty: bool) -> Self {
+        let records = Records::Read(records.iter());
+        Self { records, record: ByteRecord::new(), location, skip_empty, order: None }
     }
 
     /// Number of fields in the first non-empty line, ignoring quotes.
@@ -173,12 +247,34 @@ impl<'a> Lines<'a> {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>> {
-        let more = self
-            .csv
-            .read_byte_record(&mut self.record)
-            .map_err(|e| Error::data(self.location, e.to_string()))?;
+        let location = self.location;
+        let more = match &mut self.records {
+            Records::Text(csv) => {
+                csv.read_byte_record(&mut self.record).map_err(|e| Error::data(location, e.to_string()))?
+            }
+            Records::Read(records) => match records.next() {
+                Some(record) => {
+                    self.record.clone_from(record);
+                    true
+                }
+                None => false,
+            },
+        };
+        if let Some(order) = &self.order {
+            reorder(&mut self.record, order, self.skip_empty);
+        }
         let number = self.record.position().map_or(0, csv::Position::line);
-        Ok(more.then_some(Line { number, record: &self.record, skip_empty: self.skip_empty }))
+        Ok(more.then_some(Line { number, location, record: &self.record, skip_empty: self.skip_empty }))
+    }
+}
+
+/// Puts the fields into another order; a line with too few or too many fields stays as it is.
+fn reorder(record: &mut ByteRecord, order: &[usize], skip_empty: bool) {
+    let fields: Vec<&[u8]> = record.iter().filter(|field| !skip_empty || !field.is_empty()).collect();
+    if fields.len() == order.len() {
+        let mut ordered: ByteRecord = order.iter().map(|&at| fields[at]).collect();
+        ordered.set_position(record.position().cloned());
+        *record = ordered;
     }
 }
 

@@ -11,11 +11,11 @@ use super::text::{FEWER, Layout, Line, Lines};
 use crate::memory::{Need, grow, product, require};
 use crate::{Error, Hint, Result};
 
-/// Reads the cells; `lines` starts at the first row, and may be called again.
+/// Reads the cells; `lines` are those of each part from its first row on, and may be called again.
 pub(super) fn read<'a>(
     layout: &Layout,
     options: &ReadOptions,
-    lines: impl Fn() -> Result<Lines<'a>>,
+    lines: impl Fn() -> Result<Vec<Lines<'a>>>,
 ) -> Result<Table> {
     if let Some(model) = &options.plain {
         return read_plain(layout, options, model, lines()?);
@@ -23,17 +23,17 @@ pub(super) fn read<'a>(
     if is_probably_plain(layout, options) {
         let mut scan = Scan::new(layout, |_| Field::Row);
         if scan.read(lines()?)? {
-            return scan.into_plain_table(None);
+            return scan.into_plain_table(None, options.first_row);
         }
     }
     let (columns, labels) = read_columns(layout, options, &lines)?;
     let names: Option<Vec<String>> =
         layout.names.is_some().then(|| columns.iter().map(|column| column.name.clone()).collect());
-    let mut table = match found(columns, options, layout.location)? {
+    let mut table = match found(columns, options, &layout.location)? {
         Found::Typed(table) => *table,
         Found::Plain { positions, columns, kept, description } => {
             let names = names.map(|names| positions.iter().map(|&j| names[j].clone()).collect());
-            plain_table(columns, names, kept, description, layout.location)?
+            plain_table(columns, names, kept, description, &layout.location)?
         }
     };
     table.labels = labels;
@@ -45,7 +45,7 @@ pub(super) fn read<'a>(
 }
 
 /// Every field as it is written.
-fn original_columns(layout: &Layout, lines: Lines) -> Result<Vec<RawColumn>> {
+fn original_columns(layout: &Layout, lines: Vec<Lines>) -> Result<Vec<RawColumn>> {
     let mut scan = Scan::new(layout, |_| words());
     scan.fields.iter_mut().for_each(|field| *field = words());
     scan.read(lines)?;
@@ -67,7 +67,7 @@ fn is_probably_plain(layout: &Layout, options: &ReadOptions) -> bool {
 
 /// Reads rows of numbers for a model without types. Anything else is an error, except text and ids in columns whose names
 /// the model lacks.
-fn read_plain(layout: &Layout, options: &ReadOptions, model: &[String], lines: Lines) -> Result<Table> {
+fn read_plain(layout: &Layout, options: &ReadOptions, model: &[String], lines: Vec<Lines>) -> Result<Table> {
     let name = |j: usize| layout.names.as_ref().map(|names| &names[j]);
     let is_extra = |j: usize| !model.is_empty() && name(j).is_some_and(|name| !model.contains(name));
     let mut scan =
@@ -84,18 +84,19 @@ fn read_plain(layout: &Layout, options: &ReadOptions, model: &[String], lines: L
             let names: Vec<&str> = layout.names.iter().flatten().map(String::as_str).collect();
             let missing: Vec<&str> =
                 model.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
-            return Err(other_names(layout.location, &missing, &[&column.name]));
+            return Err(other_names(&layout.location, &missing, &[&column.name]));
         }
         kept.push(column);
     }
-    scan.into_plain_table(Kept::of(kept.iter().map(|column| (column.name.as_str(), column))))
+    let kept = Kept::of(kept.iter().map(|column| (column.name.as_str(), column)));
+    scan.into_plain_table(kept, options.first_row)
 }
 
 /// Reads the columns in one pass, and those in which numbers and words are found in a second one.
 fn read_columns<'a>(
     layout: &Layout,
     options: &ReadOptions,
-    lines: impl Fn() -> Result<Lines<'a>>,
+    lines: impl Fn() -> Result<Vec<Lines<'a>>>,
 ) -> Result<(Vec<RawColumn>, Option<Labels>)> {
     let name = |j: usize| layout.names.as_ref().map_or("", |names| &names[j]);
     let start = |j: usize| {
@@ -170,7 +171,7 @@ enum Field {
 
 /// Lines read so far.
 struct Scan<'a> {
-    layout: &'a Layout<'a>,
+    layout: &'a Layout,
     missing: Missing,
     /// Whether anything but a number in a row is an error.
     is_strict: bool,
@@ -184,7 +185,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(layout: &'a Layout<'a>, field: impl Fn(usize) -> Field) -> Self {
+    fn new(layout: &'a Layout, field: impl Fn(usize) -> Field) -> Self {
         let of = |j: usize| if layout.label == Some(j) { Field::Label } else { field(j) };
         let fields: Vec<Field> = (0..layout.n_fields).map(of).collect();
         Self {
@@ -201,7 +202,16 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads all lines; `false` if a row holds anything but numbers.
-    fn read(&mut self, mut lines: Lines) -> Result<bool> {
+    fn read(&mut self, parts: Vec<Lines>) -> Result<bool> {
+        for lines in parts {
+            if !self.read_part(lines)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_part(&mut self, mut lines: Lines) -> Result<bool> {
         while let Some(line) = lines.next()? {
             self.reserve()?;
             let mut n_found = 0;
@@ -212,7 +222,7 @@ impl<'a> Scan<'a> {
                 }
             }
             if n_found != self.layout.n_fields {
-                return Err(ragged(line.number, n_found, self.layout.n_fields, self.layout.location));
+                return Err(ragged(line.number, n_found, self.layout.n_fields, line.location));
             }
             self.n_rows += 1;
         }
@@ -227,7 +237,7 @@ impl<'a> Scan<'a> {
                 Some(x) => self.rows.push(x),
                 None if self.is_strict => {
                     let column = column_in_words(self.layout.names.as_deref(), j);
-                    return Err(not_a_number(field, line.number, &column, self.layout.location));
+                    return Err(not_a_number(field, line.number, &column, line.location));
                 }
                 None => return Ok(false),
             },
@@ -272,18 +282,18 @@ impl<'a> Scan<'a> {
     }
 
     fn labels(&self) -> Result<Option<Labels>> {
-        let labels = self.layout.label.map(|_| Labels::from_text(&self.label_words, self.layout.location));
+        let labels = self.layout.label.map(|_| Labels::from_text(&self.label_words, &self.layout.location));
         labels.transpose()
     }
 
     /// The rows that were read as numbers without types.
-    fn into_plain_table(self, kept: Option<Kept>) -> Result<Table> {
+    fn into_plain_table(self, kept: Option<Kept>, first_row: usize) -> Result<Table> {
         let labels = self.labels()?;
         let is_row = |j: &usize| matches!(self.fields[*j], Field::Row);
         let rows: Vec<usize> = (0..self.fields.len()).filter(is_row).collect();
         let names = self.layout.names.as_ref().map(|names| rows.iter().map(|&j| names[j].clone()).collect());
-        let location = self.layout.location.to_string();
-        let data = Dataset::named(self.n_rows, rows.len(), Values::F32(self.rows.into()), location, names)?;
+        let (location, values) = (self.layout.location.clone(), Values::F32(self.rows.into()));
+        let data = Dataset::numbered(self.n_rows, rows.len(), values, location, names, first_row)?;
         let mut table = Table::new(data, labels);
         table.kept = kept;
         Ok(table)

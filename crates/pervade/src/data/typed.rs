@@ -3,19 +3,14 @@
 
 use super::dataset::{Dataset, Values};
 use super::prepare::{Preparation, PrepareKind};
-use super::schema::{ColumnType, Schema};
+use super::schema::{Column, ColumnType, Schema};
 use crate::compute::{ColumnFamily, ColumnTable, Inputs, Likelihood, TypedColumn};
 use crate::{Error, Hint, Result};
 
 impl Preparation {
     /// Standardises numbers over their observed cells, and lays out the network's inputs and outputs.
     pub(crate) fn fit_typed(data: &Dataset, schema: &Schema) -> Self {
-        let moments: Vec<Moments> = schema
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(j, column)| Moments::of(data, j, takes_log(column.kind)))
-            .collect();
+        let moments = Moments::of(data, &schema.columns);
         let mut layout = Layout::default();
         let mut columns: Vec<TypedColumn> = schema
             .columns
@@ -167,16 +162,22 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(data: &Dataset, j: usize, is_log: bool) -> Self {
-        let column = || {
-            let all = (0..data.n_rows()).map(|i| data.cell(i, j));
-            all.filter(|x| !x.is_nan()).map(|x| if is_log { x.max(0.0).ln_1p() } else { x })
+    fn of(data: &Dataset, columns: &[Column]) -> Vec<Self> {
+        let zero: f64 = [0.0; 0].iter().sum();
+        let new = |column: &Column| Adding { is_log: takes_log(column.kind), n: 0, mean: 0.0, sum: zero };
+        let mut states: Vec<Adding> = columns.iter().map(new).collect();
+        data.fold_columns(&mut states, |state, x| state.add(x, |_, x| x));
+        for state in &mut states {
+            state.mean = state.sum / state.n.max(1) as f64;
+            (state.sum, state.n) = (zero, 0);
+        }
+        data.fold_columns(&mut states, |state, x| state.add(x, |mean, x| (x - mean).powi(2)));
+        let of = |state: &Adding| Self {
+            mean: state.mean,
+            variance: state.sum / state.n.max(1) as f64,
+            n_missing: data.n_rows() - state.n,
         };
-        let n_observed = column().count();
-        let n = n_observed.max(1) as f64;
-        let mean = column().sum::<f64>() / n;
-        let variance = column().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-        Self { mean, variance, n_missing: data.n_rows() - n_observed }
+        states.iter().map(of).collect()
     }
 
     fn inverse_deviation(&self) -> f64 {
@@ -185,6 +186,24 @@ impl Moments {
         let inverse = 1.0 / deviation;
         let is_constant = deviation <= 1e-12 * self.mean.abs();
         if is_constant || !(inverse as f32).is_finite() { 0.0 } else { inverse }
+    }
+}
+
+/// A sum over the observed cells of a column.
+struct Adding {
+    is_log: bool,
+    n: usize,
+    mean: f64,
+    sum: f64,
+}
+
+impl Adding {
+    fn add(&mut self, x: f64, of: impl Fn(f64, f64) -> f64) {
+        if !x.is_nan() {
+            let x = if self.is_log { x.max(0.0).ln_1p() } else { x };
+            self.sum += of(self.mean, x);
+            self.n += 1;
+        }
     }
 }
 

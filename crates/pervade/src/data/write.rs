@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::options::{Kept, PooledCell};
 use super::schema::Schema;
+use super::table_writer::TableWriter;
 use crate::files::write_atomically;
 use crate::{Error, Result};
 
@@ -143,6 +144,13 @@ impl OutputTable<'_> {
     /// CSV and Parquet have the columns that go along, `cluster`, its `name`, the numbers by name, then the blocks. `.npy` has the rows or
     /// cells alone; with clusters it is one axis of u32, or a structured array if there are numbers, too.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
+        let mut writer = TableWriter::new(out, format, self.n_rows())?;
+        writer.add(self)?;
+        writer.finish()
+    }
+
+    /// The number of rows; an error if not all columns have as many.
+    pub(super) fn checked_len(&self) -> io::Result<usize> {
         let n = self.n_rows();
         let fits = self.clusters.is_none_or(|c| c.len() == n)
             && self.singles.iter().all(|(_, values)| values.len() == n)
@@ -152,19 +160,7 @@ impl OutputTable<'_> {
                 .named()
                 .is_none_or(|(clusters, names)| clusters.iter().all(|&c| (c as usize) < names.len()))
             && self.kept.is_none_or(|kept| kept.columns.iter().all(|column| column.len() == n));
-        if !fits {
-            return Err(io::Error::other("the columns of the result have different lengths"));
-        }
-        match format {
-            OutputFormat::Csv => self.write_csv(out, n),
-            OutputFormat::Npy => self.write_npy(out, n),
-            #[cfg(feature = "parquet")]
-            OutputFormat::Parquet => self.write_parquet(out, n).map_err(io::Error::other),
-            #[cfg(not(feature = "parquet"))]
-            OutputFormat::Parquet => Err(io::Error::other(
-                "this build of pervade, without the feature `parquet`, cannot write Parquet files",
-            )),
-        }
+        if fits { Ok(n) } else { Err(io::Error::other("the columns of the result have different lengths")) }
     }
 
     fn n_rows(&self) -> usize {
@@ -196,10 +192,13 @@ impl OutputTable<'_> {
         names
     }
 
-    fn write_csv(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
-        let names = self.names();
-        let names: Vec<Cow<'_, str>> = names.iter().map(|name| quoted(name)).collect();
-        writeln!(out, "{}", names.join(","))?;
+    /// Writes `n` rows, with a header if they are the first.
+    pub(super) fn write_csv(&self, out: &mut impl Write, n: usize, is_first: bool) -> io::Result<()> {
+        if is_first {
+            let names = self.names();
+            let names: Vec<Cow<'_, str>> = names.iter().map(|name| quoted(name)).collect();
+            writeln!(out, "{}", names.join(","))?;
+        }
         for i in 0..n {
             let mut comma = "";
             for column in self.kept.iter().flat_map(|kept| &kept.columns) {
@@ -233,9 +232,17 @@ impl OutputTable<'_> {
         Ok(())
     }
 
-    fn write_npy(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
+    /// Writes the header of a table of `n` rows.
+    pub(super) fn write_npy_header(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
         if let Some(cells) = &self.cells {
-            return write_npy_cells(out, cells, n);
+            if cells.schema.source_columns().iter().any(|column| !column.is_numeric()) {
+                return Err(io::Error::other(".npy files hold only numbers"));
+            }
+            return write_npy_header(
+                out,
+                "'<f8'",
+                &format!("({n}, {})", cells.schema.source_columns().len()),
+            );
         }
         let width = self.rows.map_or(0, |r| r.n_columns);
         let (descr, shape) = match (self.clusters, self.rows) {
@@ -248,7 +255,14 @@ impl OutputTable<'_> {
                 (format!("[('cluster', '<u4'){one}{all}]"), format!("({n},)"))
             }
         };
-        write_npy_header(out, &descr, &shape)?;
+        write_npy_header(out, &descr, &shape)
+    }
+
+    /// Writes `n` rows after the header.
+    pub(super) fn write_npy(&self, out: &mut impl Write, n: usize) -> io::Result<()> {
+        if let Some(cells) = &self.cells {
+            return write_npy_cells(out, cells, n);
+        }
         for i in 0..n {
             if let Some(clusters) = self.clusters {
                 out.write_all(&clusters[i].to_le_bytes())?;
@@ -262,7 +276,7 @@ impl OutputTable<'_> {
     }
 }
 
-fn write_npy_header(out: &mut impl Write, descr: &str, shape: &str) -> io::Result<()> {
+pub(super) fn write_npy_header(out: &mut impl Write, descr: &str, shape: &str) -> io::Result<()> {
     let mut header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
     // The data begin at a multiple of 64 bytes, so that a reader can map them.
     let padding = 63 - (10 + header.len()) % 64;
@@ -276,10 +290,6 @@ fn write_npy_header(out: &mut impl Write, descr: &str, shape: &str) -> io::Resul
 /// Cells that are numbers, in double precision.
 fn write_npy_cells(out: &mut impl Write, cells: &OutputCells, n: usize) -> io::Result<()> {
     let columns = cells.schema.source_columns();
-    if columns.iter().any(|column| !column.is_numeric()) {
-        return Err(io::Error::other(".npy files hold only numbers"));
-    }
-    write_npy_header(out, "'<f8'", &format!("({n}, {})", columns.len()))?;
     for i in 0..n {
         for (column, &x) in columns.iter().zip(cells.row(i)) {
             let x = if column.whole { x.round() } else { x };

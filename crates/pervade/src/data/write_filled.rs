@@ -5,7 +5,10 @@ use std::path::Path;
 
 use super::options::{Kept, Table};
 use super::schema::{Missing, RawColumn, Schema};
+use super::table_writer::TableWriter;
 use super::write::{OutputCells, OutputFormat, OutputTable};
+#[cfg(feature = "parquet")]
+use super::write_parquet::TextType;
 use crate::files::write_atomically;
 use crate::{Error, Result};
 
@@ -87,15 +90,54 @@ impl<'a> FilledTable<'a> {
 
     /// Writes the table to a stream; `.npy` has the clustered columns alone.
     pub fn write_to(&self, out: &mut (impl Write + Send), format: OutputFormat) -> io::Result<()> {
-        let cells = OutputCells { schema: self.schema, cells: self.cells, pooled: &[] };
-        if self.columns.names.is_empty() || format == OutputFormat::Npy {
-            return OutputTable { cells: Some(cells), ..OutputTable::default() }.write_to(out, format);
-        }
+        let n_rows = self.cells.len().checked_div(self.schema.columns.len()).unwrap_or(0);
+        let mut writer = TableWriter::new(out, format, n_rows)?;
+        self.add_to(&mut writer, &self.text_types())?;
+        writer.finish()
+    }
+
+    /// Appends the table to one whose columns have these types; see [`FilledTable::text_types`].
+    pub fn add_to<W: Write + Send>(&self, writer: &mut TableWriter<W>, types: &TextTypes) -> io::Result<()> {
         #[cfg(feature = "parquet")]
-        if format == OutputFormat::Parquet {
-            let types = self.kinds.iter().map(|j| j.map(|j| &self.schema.columns[j])).collect();
-            return super::write_parquet::write_texts(out, &self.columns, types).map_err(io::Error::other);
+        if let Some(parquet) = writer.parquet().filter(|_| !self.columns.names.is_empty()) {
+            return parquet.add_texts(&self.columns, &types.0).map_err(io::Error::other);
         }
-        OutputTable { kept: Some(&self.columns), ..OutputTable::default() }.write_to(out, format)
+        let _ = types;
+        if self.columns.names.is_empty() || writer.is_npy() {
+            let cells = OutputCells { schema: self.schema, cells: self.cells, pooled: &[] };
+            return writer.add(&OutputTable { cells: Some(cells), ..OutputTable::default() });
+        }
+        writer.add(&OutputTable { kept: Some(&self.columns), ..OutputTable::default() })
+    }
+
+    /// The types that the columns have in a Parquet file: those of a table in pieces are [widened](TextTypes::widen) by each.
+    pub fn text_types(&self) -> TextTypes {
+        #[cfg(feature = "parquet")]
+        {
+            let each = self.columns.columns.iter().zip(&self.kinds);
+            let kind = |j: &Option<usize>| j.map(|j| &self.schema.columns[j]);
+            TextTypes(each.map(|(texts, j)| TextType::of(texts, kind(j))).collect())
+        }
+        #[cfg(not(feature = "parquet"))]
+        TextTypes()
+    }
+}
+
+/// The types of columns of text in a Parquet file.
+#[derive(Debug, Clone, Default)]
+pub struct TextTypes(#[cfg(feature = "parquet")] Vec<TextType>);
+
+impl TextTypes {
+    /// Takes the types of another piece of the same table into account.
+    pub fn widen(&mut self, other: &TextTypes) {
+        #[cfg(feature = "parquet")]
+        {
+            if self.0.is_empty() {
+                self.0.clone_from(&other.0);
+            }
+            self.0.iter_mut().zip(&other.0).for_each(|(this, other)| *this = this.wider(*other));
+        }
+        #[cfg(not(feature = "parquet"))]
+        let _ = other;
     }
 }

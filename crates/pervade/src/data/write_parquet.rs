@@ -18,93 +18,134 @@ use super::write::{OutputCells, OutputTable};
 /// Rows converted to columns at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
-impl OutputTable<'_> {
-    pub(super) fn write_parquet(
-        &self,
-        out: &mut (impl Write + Send),
-        n: usize,
-    ) -> parquet::errors::Result<()> {
-        let names = self.names();
-        let mut writer: Option<ArrowWriter<_>> = None;
-        let mut out = Some(out);
+/// A Parquet file that is written batch by batch; the first one tells its columns.
+pub(super) struct ParquetWriter<W: Write + Send> {
+    out: Option<W>,
+    writer: Option<ArrowWriter<W>>,
+}
+
+impl<W: Write + Send> ParquetWriter<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out: Some(out), writer: None }
+    }
+
+    /// Appends the rows of a table.
+    pub(super) fn add(&mut self, table: &OutputTable<'_>, n: usize) -> parquet::errors::Result<()> {
         // One block even without rows, so that the file still has its columns.
         for start in (0..n.max(1)).step_by(BLOCK_ROWS) {
-            let range = start..(start + BLOCK_ROWS).min(n);
-            let mut columns: Vec<ArrayRef> = Vec::new();
-            for column in self.kept.iter().flat_map(|kept| &kept.columns) {
-                let known =
-                    column[range.clone()].iter().map(|text| (!text.is_empty()).then_some(text.as_str()));
-                columns.push(Arc::new(known.collect::<StringArray>()));
-            }
-            if let Some(clusters) = self.clusters {
-                columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
-            }
-            if let Some((clusters, names)) = self.named() {
-                let name = |&c: &u32| Some(names[c as usize].as_str()).filter(|name| !name.is_empty());
-                columns.push(Arc::new(clusters[range.clone()].iter().map(name).collect::<StringArray>()));
-            }
-            for (_, values) in &self.singles {
-                columns.push(Arc::new(Float32Array::from(values[range.clone()].to_vec())));
-            }
-            if let Some(rows) = self.rows {
-                let column = |j: usize| range.clone().map(move |i| rows.values[i * rows.n_columns + j]);
-                let of = |j| Arc::new(Float32Array::from_iter_values(column(j))) as ArrayRef;
-                columns.extend((0..rows.n_columns).map(of));
-            }
-            if let Some(cells) = &self.cells {
-                columns.extend(
-                    (0..cells.schema.source_columns().len()).map(|j| cell_column(cells, j, range.clone())),
-                );
-            }
-            let batch = RecordBatch::try_from_iter(names.iter().zip(columns))?;
-            if writer.is_none() {
-                writer = out.take().map(|out| ArrowWriter::try_new(out, batch.schema(), None)).transpose()?;
-            }
-            if let Some(writer) = &mut writer {
-                writer.write(&batch)?;
-            }
-        }
-        if let Some(writer) = writer {
-            writer.close()?;
+            self.write(&table.batch(start..(start + BLOCK_ROWS).min(n))?)?;
         }
         Ok(())
     }
+
+    /// Appends columns of text, which become what `types` say.
+    pub(super) fn add_texts(&mut self, columns: &Kept, types: &[TextType]) -> parquet::errors::Result<()> {
+        let arrays = columns.columns.iter().zip(types).map(|(texts, kind)| text_column(texts, *kind));
+        self.write(&RecordBatch::try_from_iter(columns.names.iter().zip(arrays))?)
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> parquet::errors::Result<()> {
+        if let Some(out) = self.out.take() {
+            self.writer = Some(ArrowWriter::try_new(out, batch.schema(), None)?);
+        }
+        match &mut self.writer {
+            Some(writer) => writer.write(batch),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(self) -> parquet::errors::Result<()> {
+        self.writer.map_or(Ok(()), |writer| writer.close().map(drop))
+    }
 }
 
-/// Writes columns of text: numbers as numbers, and the others as their type says.
-pub(super) fn write_texts(
-    out: &mut (impl Write + Send),
-    columns: &Kept,
-    types: Vec<Option<&Column>>,
-) -> parquet::errors::Result<()> {
-    let arrays = columns.columns.iter().zip(types).map(|(texts, kind)| text_column(texts, kind));
-    let batch = RecordBatch::try_from_iter(columns.names.iter().zip(arrays))?;
-    let mut writer = ArrowWriter::try_new(out, batch.schema(), None)?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
+impl OutputTable<'_> {
+    /// Some rows as columns.
+    fn batch(&self, range: Range<usize>) -> parquet::errors::Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for column in self.kept.iter().flat_map(|kept| &kept.columns) {
+            let known = column[range.clone()].iter().map(|text| (!text.is_empty()).then_some(text.as_str()));
+            columns.push(Arc::new(known.collect::<StringArray>()));
+        }
+        if let Some(clusters) = self.clusters {
+            columns.push(Arc::new(UInt32Array::from(clusters[range.clone()].to_vec())));
+        }
+        if let Some((clusters, names)) = self.named() {
+            let name = |&c: &u32| Some(names[c as usize].as_str()).filter(|name| !name.is_empty());
+            columns.push(Arc::new(clusters[range.clone()].iter().map(name).collect::<StringArray>()));
+        }
+        for (_, values) in &self.singles {
+            columns.push(Arc::new(Float32Array::from(values[range.clone()].to_vec())));
+        }
+        if let Some(rows) = self.rows {
+            let column = |j: usize| range.clone().map(move |i| rows.values[i * rows.n_columns + j]);
+            let of = |j| Arc::new(Float32Array::from_iter_values(column(j))) as ArrayRef;
+            columns.extend((0..rows.n_columns).map(of));
+        }
+        if let Some(cells) = &self.cells {
+            columns.extend(
+                (0..cells.schema.source_columns().len()).map(|j| cell_column(cells, j, range.clone())),
+            );
+        }
+        Ok(RecordBatch::try_from_iter(self.names().iter().zip(columns))?)
+    }
 }
 
-/// Text as dates or truth values if that is its type, otherwise as whole numbers, numbers or text, whatever fits first.
-fn text_column(texts: &[String], kind: Option<&Column>) -> ArrayRef {
+/// What a column of text becomes in a Parquet file. Of the last three, a column is the first that all its cells fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TextType {
+    Date(DateFormat),
+    Truth,
+    Whole,
+    Number,
+    Text,
+}
+
+impl TextType {
+    /// The type of some cells: dates or truth values if that is the type of their column.
+    pub(super) fn of(texts: &[String], kind: Option<&Column>) -> Self {
+        if let Some(format) = kind.and_then(|column| column.date) {
+            return TextType::Date(format);
+        }
+        if kind.is_some_and(|column| column.level_kind == LevelKind::Truth && !column.levels.is_empty()) {
+            return TextType::Truth;
+        }
+        let known = texts.iter().filter(|text| !text.is_empty());
+        known.map(|text| Self::of_cell(text)).fold(TextType::Whole, Self::wider)
+    }
+
+    fn of_cell(text: &str) -> Self {
+        if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+            return TextType::Whole;
+        }
+        let has_zeros = text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
+        if text.parse::<f64>().is_ok() && !has_zeros { TextType::Number } else { TextType::Text }
+    }
+
+    /// The type of a column some of whose cells are of this type and some of the other.
+    pub(super) fn wider(self, other: Self) -> Self {
+        match (self, other) {
+            (TextType::Whole, other) => other,
+            (TextType::Number, TextType::Text) => TextType::Text,
+            (this, _) => this,
+        }
+    }
+}
+
+fn text_column(texts: &[String], kind: TextType) -> ArrayRef {
     let known = || texts.iter().map(|text| Some(text.as_str()).filter(|text| !text.is_empty()));
-    if let Some(format) = kind.and_then(|column| column.date) {
-        let seconds = |text: &str| parse_date(text).map(|seconds| seconds - format.origin as f64);
-        return date_column(known().map(|text| text.and_then(seconds)), &format);
+    match kind {
+        TextType::Date(format) => {
+            let seconds = |text: &str| parse_date(text).map(|seconds| seconds - format.origin as f64);
+            date_column(known().map(|text| text.and_then(seconds)), &format)
+        }
+        TextType::Truth => {
+            Arc::new(known().map(|text| text.map(|text| text == "true")).collect::<BooleanArray>())
+        }
+        TextType::Whole => Arc::new(known().map(|text| text?.parse::<i64>().ok()).collect::<Int64Array>()),
+        TextType::Number => Arc::new(known().map(|text| text?.parse::<f64>().ok()).collect::<Float64Array>()),
+        TextType::Text => Arc::new(known().collect::<StringArray>()),
     }
-    if kind.is_some_and(|column| column.level_kind == LevelKind::Truth && !column.levels.is_empty()) {
-        return Arc::new(known().map(|text| text.map(|text| text == "true")).collect::<BooleanArray>());
-    }
-    let is_whole = |text: &str| text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-    if known().flatten().all(is_whole) {
-        return Arc::new(known().map(|text| text?.parse::<i64>().ok()).collect::<Int64Array>());
-    }
-    let has_zeros =
-        |text: &str| text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
-    if known().flatten().all(|text| text.parse::<f64>().is_ok() && !has_zeros(text)) {
-        return Arc::new(known().map(|text| text?.parse::<f64>().ok()).collect::<Float64Array>());
-    }
-    Arc::new(known().collect::<StringArray>())
 }
 
 /// Some cells of column `j` in the type that it has in the table.

@@ -16,21 +16,30 @@ pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<()> {
+    write_atomically_with(path, |out| write(out).map_err(|e| Error::io("write", path, e)))
+}
+
+/// Like [`write_atomically`], for contents that are computed while they are written, which can fail for other reasons.
+pub fn write_atomically_with<T>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<T>,
+) -> Result<T> {
     let fail = |e| Error::io("write", path, e);
     let flushed = |file: &File| {
         let mut buffered = BufWriter::new(file);
-        write(&mut buffered)?;
-        buffered.flush()
+        let written = write(&mut buffered)?;
+        buffered.flush().map_err(fail)?;
+        Ok(written)
     };
     // The target of a symbolic link is replaced, not the link.
     let target = resolve(path).map_err(fail)?;
     if is_stream(&target) {
         let file = File::options().write(true).open(&target).map_err(fail)?;
-        return flushed(&file).map_err(fail);
+        return flushed(&file);
     }
     let folder = folder_of(&target);
     let (temporary, _pending) = temporary_in(&folder, &target).map_err(fail)?;
-    flushed(temporary.as_file()).map_err(fail)?;
+    let written = flushed(temporary.as_file())?;
     set_permissions(temporary.as_file(), &target, &folder).map_err(fail)?;
     temporary.as_file().sync_all().map_err(fail)?;
     temporary.persist(&target).map_err(|e| fail(e.error))?;
@@ -38,7 +47,7 @@ pub fn write_atomically(
     if let Ok(folder) = File::open(&folder) {
         let _ = folder.sync_all();
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Checks that a file can be created at `path`, without leaving one there. Call it before a long computation.

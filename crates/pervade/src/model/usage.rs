@@ -26,6 +26,13 @@ pub struct Assignments {
     pub n_clusters: usize,
 }
 
+impl Assignments {
+    /// Those of no rows, to which those of pieces of a table are added.
+    pub fn empty(n_clusters: usize) -> Self {
+        Self { clusters: Vec::new(), probabilities: Vec::new(), n_clusters }
+    }
+}
+
 /// Generated rows, in the units of the data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

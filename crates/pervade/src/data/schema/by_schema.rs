@@ -24,7 +24,8 @@ pub(super) fn read(
     let Matched { order, kept, is_reordered } = matched(&columns, schema, options, source)?;
     let words: Vec<String> = schema.missing.iter().chain(&options.missing).cloned().collect();
     let missing = Missing::new(&words);
-    let mut reading = Reading { source, missing: &missing, notes: Vec::new(), pooled: Vec::new() };
+    let first_row = options.first_row;
+    let mut reading = Reading { source, first_row, missing: &missing, notes: Vec::new(), pooled: Vec::new() };
     if is_reordered {
         reading.notes.push("columns were matched by name".to_string());
     }
@@ -35,8 +36,9 @@ pub(super) fn read(
     values.extend(schema.gap_values(&values));
     let kept = Kept::of(kept.iter().map(|&at| (columns[at].name.as_str(), &columns[at])));
     let Reading { mut notes, mut pooled, .. } = reading;
-    let data = Dataset::typed(interleave(values, n_rows, source)?, schema.clone(), source.to_string())?;
-    notes.extend(data.note_on_empty_rows());
+    let cells = interleave(values, n_rows, source)?;
+    let data = Dataset::typed_from(cells, schema.clone(), source.to_string(), first_row)?;
+    notes.extend(data.note_on_empty_rows(first_row));
     pooled.sort_unstable_by_key(|cell: &PooledCell| (cell.row, cell.column));
     let mut table = Table::new(data, None);
     (table.kept, table.notes, table.pooled) = (kept, notes, pooled);
@@ -118,6 +120,8 @@ fn matched_by_position(columns: &[RawColumn], schema: &Schema, source: &str) -> 
 /// Cells of the columns read so far: what is to be said about them.
 struct Reading<'a> {
     source: &'a str,
+    /// Index of the first row in the whole table.
+    first_row: usize,
     missing: &'a Missing,
     notes: Vec<String>,
     pooled: Vec<PooledCell>,
@@ -142,7 +146,7 @@ impl Reading<'_> {
                 let numbers: Vec<Option<f64>> = coded.words.iter().map(|word| number(word)).collect();
                 if numbers.iter().any(Option::is_none) {
                     let is_stray = |code: usize| numbers[code].is_none();
-                    return Err(stray_words(self.source, &column.name, "numbers", &coded, is_stray));
+                    return Err(self.stray_words(column, "numbers", &coded, is_stray));
                 }
                 coded.map(&numbers.into_iter().flatten().collect::<Vec<f64>>())
             }
@@ -166,7 +170,7 @@ impl Reading<'_> {
                 let parsed: Vec<_> = coded.words.iter().map(|word| dates::parse(word)).collect();
                 if parsed.iter().any(Option::is_none) {
                     let is_stray = |code: usize| parsed[code].is_none();
-                    return Err(stray_words(self.source, &column.name, "dates", &coded, is_stray));
+                    return Err(self.stray_words(column, "dates", &coded, is_stray));
                 }
                 let zone = |date: &DateFormat| date.has_zone();
                 let known = format.has_zone();
@@ -234,6 +238,16 @@ impl Reading<'_> {
             let of = if what.starts_with("a level") { "has" } else { are };
             self.notes.push(format!("{cells} of `{}` {of} {what}: taken as missing", column.name));
         }
+    }
+
+    fn stray_words(
+        &self,
+        column: &Column,
+        what: &str,
+        coded: &Coded,
+        is_stray: impl Fn(usize) -> bool,
+    ) -> Error {
+        stray_words(self.source, &column.name, what, coded, self.first_row, is_stray)
     }
 
     fn other_type(&self, column: &Column, what: &str) -> Error {

@@ -149,7 +149,7 @@ fn given_numbers(context: &Context, kind: ColumnType, cells: &RawCells) -> Resul
             let numbers: Vec<Option<f64>> = coded.words.iter().map(|word| number(word)).collect();
             if numbers.iter().any(Option::is_none) {
                 let what = format!("{kind} as asked");
-                return Err(stray_words(context.source, context.name, &what, &coded, |code| {
+                return Err(stray_words(context.source, context.name, &what, &coded, 0, |code| {
                     numbers[code].is_none()
                 }));
             }

@@ -41,29 +41,11 @@ pub(super) struct Summary {
 impl Summary {
     /// Of the cells of a column; NaN where missing.
     pub(super) fn of(cells: impl Iterator<Item = f64> + Clone) -> Self {
-        let (mut n_cells, mut n_missing, mut sum) = (0, 0, 0.0);
-        let (mut low, mut high, mut whole) = (f64::INFINITY, f64::NEG_INFINITY, true);
-        let mut values: Vec<f64> = Vec::new();
-        let mut last = f64::NAN;
-        for x in cells.clone() {
-            if x.is_nan() {
-                n_missing += 1;
-                continue;
-            }
-            n_cells += 1;
-            sum += x;
-            (low, high) = (low.min(x), high.max(x));
-            whole &= x == x.trunc();
-            if x != last && values.len() <= MANY_VALUES {
-                let at = values.partition_point(|&value| value < x);
-                if values.get(at) != Some(&x) {
-                    values.insert(at, x);
-                }
-            }
-            last = x;
-        }
-        let skewness = skewness(cells.filter(|x| !x.is_nan()), sum / n_cells as f64, n_cells);
-        Self { n_cells, n_missing, low, high, whole, values, skewness }
+        let mut summing = Summing::default();
+        cells.clone().for_each(|x| summing.add(x));
+        let mut moments = summing.moments();
+        cells.for_each(|x| moments.add(x));
+        summing.finish(&moments)
     }
 
     /// The only value, or none: such a column says nothing about its rows.
@@ -99,7 +81,9 @@ impl Summary {
         if amounts && self.values.len() > MANY_VALUES && self.skewness > POSITIVE_SKEWNESS {
             let logs = cells.filter(|x| !x.is_nan()).map(f64::ln_1p);
             let mean = logs.clone().sum::<f64>() / self.n_cells as f64;
-            if skewness(logs, mean, self.n_cells) < LEFT_AFTER_LOG * self.skewness {
+            let mut moments = Moments { mean, second: 0.0, third: 0.0 };
+            logs.for_each(|x| moments.add(x));
+            if moments.skewness(self.n_cells) < LEFT_AFTER_LOG * self.skewness {
                 return ColumnType::Positive;
             }
         }
@@ -119,16 +103,91 @@ impl Summary {
     }
 }
 
-fn skewness(cells: impl Iterator<Item = f64>, mean: f64, n: usize) -> f64 {
-    let (mut second, mut third) = (0.0, 0.0);
-    for x in cells {
-        let square = (x - mean) * (x - mean);
-        second += square;
-        third += square * (x - mean);
+/// The cells of a column that were looked at so far.
+#[derive(Debug, Clone)]
+pub(super) struct Summing {
+    n_cells: usize,
+    n_missing: usize,
+    sum: f64,
+    low: f64,
+    high: f64,
+    whole: bool,
+    values: Vec<f64>,
+    last: f64,
+}
+
+impl Default for Summing {
+    fn default() -> Self {
+        let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self {
+            n_cells: 0,
+            n_missing: 0,
+            sum: 0.0,
+            low,
+            high,
+            whole: true,
+            values: Vec::new(),
+            last: f64::NAN,
+        }
     }
-    let (second, third) = (second / n as f64, third / n as f64);
-    // Of a constant it is not defined, and rounding may leave a deviation of about 1e-16 of the mean.
-    if second.sqrt() > 1e-12 * mean.abs() { third / second.powf(1.5) } else { 0.0 }
+}
+
+impl Summing {
+    /// Adds a cell; NaN if it is missing.
+    pub(super) fn add(&mut self, x: f64) {
+        if x.is_nan() {
+            self.n_missing += 1;
+            return;
+        }
+        self.n_cells += 1;
+        self.sum += x;
+        (self.low, self.high) = (self.low.min(x), self.high.max(x));
+        self.whole &= x == x.trunc();
+        if x != self.last && self.values.len() <= MANY_VALUES {
+            let at = self.values.partition_point(|&value| value < x);
+            if self.values.get(at) != Some(&x) {
+                self.values.insert(at, x);
+            }
+        }
+        self.last = x;
+    }
+
+    /// For a second pass over the same cells.
+    pub(super) fn moments(&self) -> Moments {
+        Moments { mean: self.sum / self.n_cells as f64, second: 0.0, third: 0.0 }
+    }
+
+    /// The summary, after both passes.
+    pub(super) fn finish(self, moments: &Moments) -> Summary {
+        let skewness = moments.skewness(self.n_cells);
+        let Self { n_cells, n_missing, low, high, whole, values, .. } = self;
+        Summary { n_cells, n_missing, low, high, whole, values, skewness }
+    }
+}
+
+/// Sums of the second and third powers of deviations from the mean.
+#[derive(Debug, Clone)]
+pub(super) struct Moments {
+    mean: f64,
+    second: f64,
+    third: f64,
+}
+
+impl Moments {
+    /// Adds a cell; NaN if it is missing.
+    pub(super) fn add(&mut self, x: f64) {
+        if !x.is_nan() {
+            let square = (x - self.mean) * (x - self.mean);
+            self.second += square;
+            self.third += square * (x - self.mean);
+        }
+    }
+
+    fn skewness(&self, n: usize) -> f64 {
+        let (second, third) = (self.second / n as f64, self.third / n as f64);
+        // Of a constant it is not defined, and rounding may leave a deviation of about 1e-16 of the mean.
+        if second.sqrt() > 1e-12 * self.mean.abs() { third / second.powf(1.5) } else { 0.0 }
+    }
 }
 
 /// Why a column of numbers is an id or row numbers, if it is: by its name and its values.

@@ -1,6 +1,7 @@
 //! Columns as a file or a data frame has them, before they are given a type.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::dates::DateFormat;
 use super::number_text;
@@ -95,6 +96,24 @@ impl RawColumn {
             RawCells::Dates { seconds, .. } if seconds[row].is_nan() => String::new(),
             RawCells::Dates { seconds, format } => format.text(seconds[row]),
         }
+    }
+
+    /// Some of the cells.
+    pub(in crate::data) fn piece(&self, rows: Range<usize>) -> Self {
+        let coded =
+            |coded: &Coded| Coded { words: coded.words.clone(), codes: coded.codes[rows.clone()].to_vec() };
+        let cells = match &self.cells {
+            RawCells::Numbers(values) => RawCells::Numbers(values[rows].to_vec()),
+            RawCells::Words(words) => RawCells::Words(coded(words)),
+            RawCells::Truth(values) => RawCells::Truth(values[rows].to_vec()),
+            RawCells::Categories { coded: words, ordered } => {
+                RawCells::Categories { coded: coded(words), ordered: *ordered }
+            }
+            RawCells::Dates { seconds, format } => {
+                RawCells::Dates { seconds: seconds[rows].to_vec(), format: *format }
+            }
+        };
+        Self { name: self.name.clone(), cells }
     }
 
     /// Whether there are no rows.

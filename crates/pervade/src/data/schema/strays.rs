@@ -26,12 +26,14 @@ pub(super) fn rows_in_message(rows: &[usize], n: usize) -> String {
     }
 }
 
-/// The error for a column of numbers or dates (`what`) with words among them: `is_stray` by code.
+/// The error for a column of numbers or dates (`what`) with words among them: `is_stray` by code. The cells start at row
+/// `first_row` of the table.
 pub(super) fn stray_words(
     source: &str,
     name: &str,
     what: &str,
     coded: &Coded,
+    first_row: usize,
     is_stray: impl Fn(usize) -> bool,
 ) -> Error {
     let counts = coded.counts();
@@ -40,7 +42,9 @@ pub(super) fn stray_words(
     let n_cells: usize = counts.iter().sum();
     strays.sort_by_key(|&code| std::cmp::Reverse(counts[code]));
     let shown = strays.iter().take(MAX_SHOWN).map(|&code| {
-        let rows = rows_in_message(&coded.rows_with(code, MAX_SHOWN), counts[code]);
+        let rows: Vec<usize> =
+            coded.rows_with(code, MAX_SHOWN).into_iter().map(|row| first_row + row).collect();
+        let rows = rows_in_message(&rows, counts[code]);
         format!("{} in {rows}", word_in_message(&coded.words[code]))
     });
     let mut shown = shown.collect::<Vec<_>>().join(", ");

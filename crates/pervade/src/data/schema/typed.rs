@@ -9,7 +9,7 @@ use super::by_schema;
 use super::describe::describe;
 use super::gaps;
 use super::infer::{Cells, Context, Outcome, given, inferred};
-use super::numbers::Summary;
+use super::numbers::{Moments, Summary, Summing};
 use super::raw::RawColumn;
 use super::strays::rows_in_message;
 use super::{Column, ColumnType, Missing, Schema, unnamed_column};
@@ -116,7 +116,7 @@ impl Table {
             return Ok(self);
         }
         if options.schema.as_ref().is_some_and(|schema| is_as_in_fit(&self.data, schema, options)) {
-            let note = self.data.note_on_empty_rows();
+            let note = self.data.note_on_empty_rows(0);
             let notes = self.notes.into_iter().chain(note).collect();
             return Ok(Table { notes, ..self });
         }
@@ -378,8 +378,8 @@ impl Dataset<'_> {
     }
 
     /// What is to be said of new rows without cells.
-    pub(super) fn note_on_empty_rows(&self) -> Option<String> {
-        let empty = self.rows_without_cells();
+    pub(super) fn note_on_empty_rows(&self, first_row: usize) -> Option<String> {
+        let empty: Vec<usize> = self.rows_without_cells().into_iter().map(|row| first_row + row).collect();
         let have = if empty.len() == 1 { "has" } else { "have" };
         let rows = (!empty.is_empty()).then(|| rows_in_message(&empty, empty.len()))?;
         Some(format!("{rows} {have} no values: what is said about such rows is a guess"))
@@ -407,10 +407,13 @@ pub(in crate::data) fn number_schema(data: &Dataset) -> Schema {
 /// The types of a dense table of numbers; its cells stay as they are, so that only 0/1 columns are yes/no.
 fn schema_and_summaries(data: &Dataset) -> (Schema, Vec<Summary>) {
     let name = |j: usize| data.column_names().map_or_else(|| unnamed_column(j), |names| names[j].clone());
-    let each = (0..data.n_columns()).into_par_iter().map(|j| {
-        let cells = (0..data.n_rows()).map(|i| data.cell(i, j));
-        let summary = Summary::of(cells.clone());
-        let kind = match summary.kind(cells) {
+    let mut summing = vec![Summing::default(); data.n_columns()];
+    data.fold_columns(&mut summing, Summing::add);
+    let mut moments: Vec<Moments> = summing.iter().map(Summing::moments).collect();
+    data.fold_columns(&mut moments, Moments::add);
+    let each = summing.into_par_iter().zip(moments).enumerate().map(|(j, (summing, moments))| {
+        let summary = summing.finish(&moments);
+        let kind = match summary.kind((0..data.n_rows()).map(|i| data.cell(i, j))) {
             ColumnType::YesNo if summary.values != [0.0, 1.0] => ColumnType::Number,
             kind => kind,
         };

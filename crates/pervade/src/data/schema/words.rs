@@ -37,7 +37,7 @@ pub(super) fn of_words(context: &Context, coded: Coded) -> Result<Outcome> {
             return Err(error);
         }
         if are_most(share(&|code| is_number[code])) {
-            return Err(stray_words(context.source, context.name, "numbers", &coded, |code| {
+            return Err(stray_words(context.source, context.name, "numbers", &coded, 0, |code| {
                 !is_number[code]
             }));
         }
@@ -80,7 +80,7 @@ pub(super) fn of_dates(context: &Context, coded: &Coded) -> Result<Outcome> {
     let parsed: Vec<Option<(f64, DateFormat)>> = coded.words.iter().map(|word| dates::parse(word)).collect();
     if parsed.iter().any(Option::is_none) {
         let is_stray = |code: usize| parsed[code].is_none();
-        return Err(stray_words(context.source, context.name, "dates", coded, is_stray));
+        return Err(stray_words(context.source, context.name, "dates", coded, 0, is_stray));
     }
     let with = |wanted: bool| {
         parsed.iter().position(|date| date.is_some_and(|(_, format)| format.has_zone() == Some(wanted)))
