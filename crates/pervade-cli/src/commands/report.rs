@@ -44,9 +44,6 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
         .output("--out", &out, Kind::Html)
         .claim(console)?;
     let (device, model, table, names) = super::open_named(&args.both, &args.names, common, console)?;
-    if let Some(forecast) = page::forecast(&model, &table, args.points, common.threads()?) {
-        console.say(&forecast);
-    }
     let subject = Subject {
         model: &model,
         table: (&table).into(),
@@ -58,7 +55,13 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
         points: args.points,
         names: names.as_ref(),
     };
-    let bytes = on_device!(&device, device => page::write(&subject, device, &out, console)?);
+    let threads = common.threads()?;
+    let bytes = on_device!(&device, device => {
+        if let Some(forecast) = page::forecast(&subject, device, threads)? {
+            console.say(&forecast);
+        }
+        page::write(&subject, device, &out, console)?
+    });
     let object = json!({
         "out": out.display().to_string(),
         "bytes": bytes,

@@ -40,7 +40,7 @@ pub(super) fn answer<D: Device>(
     let texts = &worker.texts;
     let costs = worker.model.cell_costs(worker.device, data, row)?.into_iter().map(|cost| {
         let (value, expected) =
-            (texts.text(cost.column, cost.value), texts.rounded(cost.column, cost.expected));
+            (texts.shown(cost.column, cost.value), texts.rounded(cost.column, cost.expected));
         (texts.name(cost.column).to_string(), value, expected, cost.nats)
     });
     let costs: Vec<_> = costs.filter(|(_, value, expected, _)| value != expected).take(COSTS).collect();

@@ -41,7 +41,7 @@ impl<'a> Examples<'a> {
     /// A row of the table, with these columns unless it is a picture or sparse.
     pub(crate) fn of_row(&self, row: usize, columns: &[usize]) -> Example {
         let data = self.table.data;
-        let cell = |&j: &usize| (self.texts.name(j).to_string(), self.texts.text(j, data.cell(row, j)));
+        let cell = |&j: &usize| (self.texts.name(j).to_string(), self.texts.shown(j, data.cell(row, j)));
         let picture = self.pictures.and_then(|_| {
             let mut values = vec![0.0; data.n_columns()];
             data.row_into(row, &mut values);

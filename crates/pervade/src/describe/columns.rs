@@ -9,8 +9,9 @@ pub struct ColumnTexts {
     schema: Schema,
 }
 
-/// Digits of rounded numbers.
+/// Digits of rounded numbers, and of cells that are shown.
 const DIGITS: usize = 4;
+const SHOWN_DIGITS: usize = 6;
 
 impl ColumnTexts {
     /// Those of a model: `column_1` and so on if the table has no names, the position of a pixel for pictures.
@@ -67,14 +68,25 @@ impl ColumnTexts {
     pub fn rounded(&self, j: usize, value: f64) -> String {
         self.text(j, if self.is_amount(j) { rounded(value) } else { value })
     }
+
+    /// [`ColumnTexts::text`] with at most six digits for numbers that are not whole: more would only hide what differs.
+    pub fn shown(&self, j: usize, value: f64) -> String {
+        let is_long = self.is_amount(j) && value.fract() != 0.0;
+        self.text(j, if is_long { to_digits(value, SHOWN_DIGITS) } else { value })
+    }
 }
 
 /// A number with at most four digits that count.
 pub(super) fn rounded(value: f64) -> f64 {
-    if value.abs() >= 1e4 {
+    to_digits(value, DIGITS)
+}
+
+/// A number with so many digits that count; all digits before the decimal point do.
+fn to_digits(value: f64, digits: usize) -> f64 {
+    if value.abs() >= 10f64.powi(digits as i32) {
         return value.round();
     }
-    format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
+    format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }
 
 /// A share as `62 %`.

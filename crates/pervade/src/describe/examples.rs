@@ -146,7 +146,7 @@ pub(super) fn outliers<D: Device>(
     let of_row = |row: usize| {
         let costs = model.cell_costs(device, data, row)?.into_iter().map(|cost| OutlierCell {
             column: texts.name(cost.column).to_string(),
-            value: texts.text(cost.column, cost.value),
+            value: texts.shown(cost.column, cost.value),
             expected: texts.rounded(cost.column, cost.expected),
             nats: cost.nats,
         });
