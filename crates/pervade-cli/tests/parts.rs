@@ -58,7 +58,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 fn refused(ran: &Ran, says: &str) {
     assert_eq!(ran.status, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains(says), "{says:?} is not in: {}", ran.stderr);
-    assert_eq!(ran.stderr.matches("error:").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("error:")).count(), 1, "{}", ran.stderr);
 }
 
 #[test]
@@ -307,4 +307,58 @@ fn a_part_that_cannot_be_written_leaves_nothing_behind() {
     assert_eq!(names_in(&sandbox.path("o")), ["_pervade.json", "part-0.csv"]);
     let object = sandbox.run(&["embed", "m.pervade", "rows", "--out", "o", "--json"]).done().json();
     assert_eq!((object["parts"].as_u64(), object["skipped"].as_u64()), (Some(2), Some(1)), "{object}");
+}
+
+/// A fit of a table in parts is the fit of the whole table, and leaves no file behind but the model.
+#[test]
+fn parts_are_fitted_as_one_table() {
+    let sandbox = sandbox();
+    let fit = |data: &str, out: &str, more: &[&str]| {
+        sandbox.run(&[&["fit", data, "-k", "2", "--out", out], &QUICK[..], more].concat()).done()
+    };
+    fit("rows", "parts.pervade", &[]);
+    assert_eq!(sandbox.bytes("parts.pervade"), sandbox.bytes("m.pervade"), "text");
+    sandbox.run(&["reconstruct", "m.pervade", "x.csv", "--out", "whole.npy"]).done();
+    std::fs::create_dir(sandbox.path("arrays")).unwrap();
+    std::fs::create_dir(sandbox.path("parquet")).unwrap();
+    std::fs::create_dir(sandbox.path("scratch")).unwrap();
+    for i in 0..3 {
+        let part = format!("rows/part-{i}.csv");
+        for out in [format!("arrays/{i}.npy"), format!("parquet/{i}.parquet")] {
+            sandbox.run(&["reconstruct", "m.pervade", &part, "--out", &out]).done();
+        }
+    }
+    fit("whole.npy", "whole.pervade", &[]);
+    let ran = fit("arrays/*.npy", "arrays.pervade", &["--scratch", "scratch"]);
+    assert!(ran.stderr.contains("copying 300 rows into a temporary file of 7.2 kB in scratch"), "{}", ran.stderr);
+    assert_eq!(sandbox.bytes("arrays.pervade"), sandbox.bytes("whole.pervade"), "arrays");
+    fit("parquet", "parquet.pervade", &[]);
+    let clusters = |model: &str, data: &str| sandbox.run(&["assign", model, data]).done().stdout;
+    assert_eq!(clusters("parquet.pervade", "parquet"), clusters("whole.pervade", "whole.npy"), "Parquet");
+    assert!(names_in(&sandbox.path("scratch")).is_empty());
+    assert!(sandbox.files().iter().all(|name| !name.contains("tmp")), "{:?}", sandbox.files());
+}
+
+#[test]
+fn fits_name_the_part_that_does_not_fit() {
+    let sandbox = sandbox();
+    std::fs::create_dir(sandbox.path("parts")).unwrap();
+    let fit = |more: &[&str]| {
+        sandbox.run(&[&["fit", "parts", "-k", "2", "--out", "f.pervade"], &QUICK[..], more].concat())
+    };
+    for i in 0..2 {
+        let out = format!("parts/{i}.parquet");
+        sandbox.run(&["reconstruct", "m.pervade", "x.csv", "--out", &out]).done();
+    }
+    refused(&fit(&["--scratch", "none"]), "none");
+    sandbox.run(&["embed", "m.pervade", "x.csv", "--out", "parts/2.parquet"]).done();
+    refused(&fit(&[]), "parts/2.parquet`: its columns are not those of the first part");
+    sandbox.write("parts/2.parquet", "PAR1");
+    refused(&fit(&[]), "parts/2.parquet");
+    std::fs::remove_dir_all(sandbox.path("parts")).unwrap();
+    std::fs::create_dir(sandbox.path("parts")).unwrap();
+    sandbox.run(&["reconstruct", "m.pervade", "x.csv", "--out", "parts/0.npy"]).done();
+    sandbox.run(&["embed", "m.pervade", "x.csv", "--out", "parts/1.npy"]).done();
+    refused(&fit(&[]), "parts/1.npy`: there are 2 columns, but 3 in the first part");
+    assert!(!sandbox.path("f.pervade").exists());
 }
