@@ -172,6 +172,9 @@ class VaDE(
         label-free score. ["consensus"; "elbo" with `recipe="paper"`]
     keep : {"best", "last"}, default=None
         Which state of a run becomes the model. ["best"]
+    shares : int, default=None
+        Equal parts of each batch, a power of two: the model is then that of the command with the same `--shares`,
+        however many ranks train it. [1]
 
     Attributes
     ----------
@@ -294,6 +297,7 @@ class VaDE(
         neighbour_weight: float | None = None,
         choose: str | None = None,
         keep: str | None = None,
+        shares: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
@@ -340,6 +344,7 @@ class VaDE(
         self.neighbour_weight = neighbour_weight
         self.choose = choose
         self.keep = keep
+        self.shares = shares
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit the model to rows.

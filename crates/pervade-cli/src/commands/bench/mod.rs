@@ -1,5 +1,7 @@
 //! `pervade bench step`: how long a step of joint training takes on this machine.
 
+mod ranks;
+
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -12,6 +14,7 @@ use pervade::train::{JointStep, Pack, Run};
 use pervade::{Error, Result, on_device};
 use serde::Serialize;
 
+use self::ranks::RanksArgs;
 use crate::Outcome;
 use crate::args::Common;
 use crate::console::Console;
@@ -19,8 +22,9 @@ use crate::words;
 
 /// Time the parts of pervade on this machine
 #[derive(Args)]
-#[command(after_help = "Example:
-  pervade bench step --columns 784 --batch 100 --json")]
+#[command(after_help = "Examples:
+  pervade bench step --columns 784 --batch 100 --json
+  pervade bench ranks --nodes 8 --network 100GbE")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     what: Benchmark,
@@ -31,6 +35,8 @@ pub(crate) struct BenchArgs {
 enum Benchmark {
     /// One step of joint training on uniform random rows in [0, 1]
     Step(StepArgs),
+    /// Plan for several ranks: what a step would cost on so many nodes, and which batch keeps them busy
+    Ranks(RanksArgs),
 }
 
 /// The shape of the step.
@@ -87,7 +93,10 @@ impl StepTimes {
 
 /// Runs it.
 pub(crate) fn run(args: &BenchArgs, common: &Common, console: &Console) -> Result<Outcome> {
-    let Benchmark::Step(shape) = &args.what;
+    let shape = match &args.what {
+        Benchmark::Step(shape) => shape,
+        Benchmark::Ranks(args) => return ranks::run(args, common, console),
+    };
     let device = common.open_device(console)?;
     let times = on_device!(&device, device => time_steps(shape, device, common.threads()?)?);
     let text = format!(
