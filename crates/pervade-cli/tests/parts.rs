@@ -330,7 +330,11 @@ fn parts_are_fitted_as_one_table() {
     }
     fit("whole.npy", "whole.pervade", &[]);
     let ran = fit("arrays/*.npy", "arrays.pervade", &["--scratch", "scratch"]);
-    assert!(ran.stderr.contains("copying 300 rows into a temporary file of 7.2 kB in scratch"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("copying 300 rows into a temporary file of 7.2 kB in scratch"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(sandbox.bytes("arrays.pervade"), sandbox.bytes("whole.pervade"), "arrays");
     fit("parquet", "parquet.pervade", &[]);
     let clusters = |model: &str, data: &str| sandbox.run(&["assign", model, data]).done().stdout;
