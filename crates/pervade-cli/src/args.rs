@@ -218,7 +218,7 @@ impl ReadArgs {
     pub(crate) fn read_with(&self, path: &Path, options: ReadOptions, console: &Console) -> Result<Table> {
         let table = pervade::data::read(path, &self.options_with(options)?)?;
         table.notes.iter().for_each(|note| console.say(&format!("note: {note}")));
-        self.say_labels(&table, path, console);
+        say_labels(&table, path, console);
         self.with_image(table)
     }
 
@@ -230,18 +230,6 @@ impl ReadArgs {
             options.plain.get_or_insert_default();
         }
         Ok(options)
-    }
-
-    /// Says where labels were found that could also be a file.
-    pub(crate) fn say_labels(&self, table: &Table, path: &Path, console: &Console) {
-        if let Some(LabelSource::Named(name)) = &table.labels_from
-            && Path::new(name).is_file()
-        {
-            console.say(&format!(
-                "note: the labels are `{name}` in {}, not the file of that name (for that, `--labels ./{name}`)",
-                path.display()
-            ));
-        }
     }
 
     /// The table with the shape of its images, if one was given.
@@ -266,6 +254,18 @@ impl ReadArgs {
             ("missing", json!(self.missing)),
         ];
         flags.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    }
+}
+
+/// Says where labels were found that could also be a file.
+pub(crate) fn say_labels(table: &Table, path: &Path, console: &Console) {
+    if let Some(LabelSource::Named(name)) = &table.labels_from
+        && Path::new(name).is_file()
+    {
+        console.say(&format!(
+            "note: the labels are `{name}` in {}, not the file of that name (for that, `--labels ./{name}`)",
+            path.display()
+        ));
     }
 }
 

@@ -19,7 +19,7 @@ use pervade::model::{Matched, Vade};
 use pervade::{Error, Hint, Result};
 use serde_json::{Map, Value};
 
-use crate::args::ModelAndData;
+use crate::args::{ModelAndData, say_labels};
 use crate::commands::for_model;
 use crate::console::Console;
 use crate::words;
@@ -273,7 +273,7 @@ impl<'a> Running<'a> {
             self.say_notes(&table, first_row);
             let table = self.job.both.read.with_image(table)?;
             if first_row == 0 {
-                self.job.both.read.say_labels(&table, source, self.job.console);
+                say_labels(&table, source, self.job.console);
             }
             each(&self.matched(table)?)?;
             first_row += n_rows;

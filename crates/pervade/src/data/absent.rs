@@ -67,6 +67,14 @@ pub(super) mod text {
         Err(absent(location, "a text table (CSV, TSV)", "text"))
     }
 
+    pub(in crate::data) fn read_parts(
+        _parts: &[(&[u8], &str)],
+        location: &str,
+        _options: &ReadOptions,
+    ) -> Result<Table> {
+        Err(absent(location, "a text table (CSV, TSV)", "text"))
+    }
+
     pub(in crate::data) fn read_numbers(_bytes: &[u8], location: &str) -> Result<Table> {
         Err(absent(location, "a text table (CSV, TSV)", "text"))
     }

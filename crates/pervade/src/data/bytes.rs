@@ -35,6 +35,7 @@ pub(super) enum FileBytes {
     Owned(Arc<Vec<u8>>),
 }
 
+#[cfg(any(feature = "parquet", feature = "text"))]
 impl FileBytes {
     /// Gives memory back to the system if the file is mapped.
     pub(super) fn release(&self) {

@@ -6,7 +6,7 @@ use arrow::datatypes::Field;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
 use super::bytes::FileBytes;
@@ -50,8 +50,8 @@ impl ParquetFile {
             if has_invalid_footer(&bytes) {
                 return Err(damaged(location, &"its footer is damaged"));
             }
-            let metadata =
-                ArrowReaderMetadata::load(&bytes, Default::default()).map_err(|e| damaged(location, &e))?;
+            let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default())
+                .map_err(|e| damaged(location, &e))?;
             if has_invalid_page(&bytes, metadata.metadata()) {
                 return Err(damaged(location, &"the header of a page is damaged"));
             }

@@ -210,6 +210,7 @@ fn joined(parts: &[Dataset<'static>], location: &str) -> Result<Dataset<'static>
 }
 
 /// For each column of the first part, its position in another; an error if that has other columns.
+#[cfg(any(test, feature = "parquet", feature = "text"))]
 pub(super) fn column_order(
     wanted: &[String],
     given: &[String],

@@ -58,11 +58,8 @@ impl Pieces {
     /// Opens a file or a folder for reading in pieces.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         if path.is_dir() || Parts::find(path)?.is_some() {
-            return Self::new(
-                None,
-                read(path, options).map(|table| Content::Table(Box::new(table)))?,
-                options.clone(),
-            );
+            let table = Content::Table(Box::new(read(path, options)?));
+            return Ok(Self::new(None, table, options.clone()));
         }
         let file = InputFile::open(path)?;
         let ending = extension(path);
@@ -78,7 +75,7 @@ impl Pieces {
         };
         let Some(content) = content else {
             let table = read_file(file, path, &options)?;
-            return Self::new(None, Content::Table(Box::new(table)), options);
+            return Ok(Self::new(None, Content::Table(Box::new(table)), options));
         };
         let label_file = match &options.labels {
             Some(LabelSource::File(path)) => Some(path.clone()),
@@ -89,17 +86,17 @@ impl Pieces {
         }
         let labels = label_file.map(|path| Ok::<_, Error>((read_labels(&path)?, path.display().to_string())));
         let labels = labels.transpose()?;
-        let pieces = Self::new(Some(file), content, options)?;
+        let pieces = Self::new(Some(file), content, options);
         if let (Some((labels, location)), Some(rows)) = (&labels, &pieces.left) {
             labels.check_length(rows.len(), location)?;
         }
         Ok(Self { labels, ..pieces })
     }
 
-    fn new(file: Option<InputFile>, content: Content, options: ReadOptions) -> Result<Self> {
+    fn new(file: Option<InputFile>, content: Content, options: ReadOptions) -> Self {
         let all = content.n_rows().map(|n| 0..n);
         let n_piece = piece_rows(content.n_columns());
-        Ok(Self { file, options, content, n_piece, left: all.clone(), all, labels: None, n_read: 0 })
+        Self { file, options, content, n_piece, left: all.clone(), all, labels: None, n_read: 0 }
     }
 
     /// Rows in all, if that is known without reading them.

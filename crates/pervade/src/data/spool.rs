@@ -122,7 +122,8 @@ impl<'p> Spool<'p> {
                     None => return Ok(None),
                 },
                 Some(columns) => {
-                    if !columns.widen(&file) {
+                    let are_numbers = columns.widen(&file);
+                    if !are_numbers {
                         return Ok(None);
                     }
                 }
