@@ -25,6 +25,7 @@ const COPIED = [
   "fill",
   "stroke",
   "stroke-width",
+  "paint-order",
   "stroke-dasharray",
   "stroke-linecap",
   "stroke-linejoin",

@@ -117,7 +117,7 @@ function treeCurve(points, x, { left, right, top, bottom }) {
     best && svg("circle", { cx: x(best[0]), cy: y(best[1]), r: 4, fill: "var(--accent)" }),
     best &&
       chartText(x(best[0]), y(best[1]) - 9, `highest: ${number(best[1])} at ${best[0]}`, {
-        class: x(best[0]) > right - 80 ? "end" : x(best[0]) < left + 60 ? "" : "middle",
+        class: `halo ${x(best[0]) > right - 80 ? "end" : x(best[0]) < left + 60 ? "" : "middle"}`,
       }),
   ];
 }
@@ -143,11 +143,11 @@ function mergeChart(tree) {
     width,
     bottom + 40,
     `Merge tree of ${tree.leaves.length} components, coloured by their ${chosen} clusters, below the modularity with each number of clusters`,
+    svg("line", { class: "mark", x1: cut, x2: cut, y1: 36, y2: bottom }),
     chartText(title, 12, "modularity with each number of clusters", { class: "strong" }),
     treeCurve(points, x, { left, right, top: 60, bottom: top - 36 }),
     chartText(4, top - 8, "cluster · rows", { class: "strong" }),
     chartText(left, top - 8, "merges of components", { class: "strong" }),
-    svg("line", { class: "mark", x1: cut, x2: cut, y1: 36, y2: bottom }),
     treeBranches(nodes, x, y),
     leaves.map((leaf) => [
       svg("rect", { x: left - 13, y: y(leaf.y) - 5, width: 10, height: 10, fill: groupColor(leaf.cluster) }),

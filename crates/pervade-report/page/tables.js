@@ -117,7 +117,7 @@ function exampleTable(caption, examples, hideCaption) {
       caption,
       columns.map((column) => column.heading),
       rows,
-      { numeric, hideCaption },
+      { numeric, hideCaption, class: cellNames(examples).length === 1 ? "entries" : null },
     ),
     downloads(caption, { rows: csv }),
   );

@@ -40,7 +40,7 @@ pub(super) fn answer<D: Device>(worker: &Worker<'_, D>, question: Question) -> R
     let rows: Vec<&[f32]> = decoded.chunks_exact(model.n_columns()).collect();
     let columns = if model.image().is_some() { Vec::new() } else { changing_columns(worker, &rows) };
     let examples = worker.examples();
-    let made: Vec<Example> = rows.iter().map(|row| examples.generated(row, &columns)).collect();
+    let made: Vec<Example> = rows.iter().map(|row| examples.with_columns(row, &columns)).collect();
     let probabilities: Vec<Vec<f64>> =
         latents.chunks_exact(model.n_latents()).map(|z| mixture.probabilities(z)).collect();
     Ok(json!({

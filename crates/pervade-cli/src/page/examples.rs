@@ -60,16 +60,18 @@ impl<'a> Examples<'a> {
 
     /// A row that the model made.
     pub(crate) fn generated(&self, row: &[f32], columns: &[usize]) -> Example {
+        if self.pictures.is_none() && matches!(self.table.data.values(), Values::Csr(_)) {
+            let entries = row.iter().enumerate().map(|(j, &x)| (j, f64::from(x)));
+            return Example { cells: self.largest(entries.collect()), ..Example::default() };
+        }
+        self.with_columns(row, columns)
+    }
+
+    /// A row that the model made, with these columns unless it is a picture.
+    pub(crate) fn with_columns(&self, row: &[f32], columns: &[usize]) -> Example {
         let cell = |&j: &usize| (self.texts.name(j).to_string(), self.texts.rounded(j, f64::from(row[j])));
         let picture = self.picture(row);
-        let is_sparse = matches!(self.table.data.values(), Values::Csr(_));
-        let cells = match &picture {
-            Some(_) => Vec::new(),
-            None if is_sparse => {
-                self.largest(row.iter().enumerate().map(|(j, &x)| (j, f64::from(x))).collect())
-            }
-            None => columns.iter().map(cell).collect(),
-        };
+        let cells = if picture.is_some() { Vec::new() } else { columns.iter().map(cell).collect() };
         Example { cells, picture, ..Example::default() }
     }
 

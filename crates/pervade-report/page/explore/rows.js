@@ -19,10 +19,10 @@ function rowList(explorer, caption, { examples, clusters }, more = []) {
     badge(clusters[i]),
     percent(example.confidence),
     ...more.map(([, values]) => values[i]),
-    ...names.map((name) => data(trimmed(cellOf(example, name), 120))),
+    ...names.map((name) => data(trimmed(cellOf(example, name), 240))),
   ]);
   const all = [...headings, ...names.map((name) => data(trimmed(name, 40) || "(no name)"))];
-  return table(caption, all, lines, { hideCaption: true });
+  return table(caption, all, lines, { hideCaption: true, class: names.length === 1 ? "entries" : null });
 }
 
 function rowPictures(explorer, caption, { examples, clusters }, more) {
@@ -159,11 +159,16 @@ class RowPanel {
     if (example.picture !== null)
       return pictureFigure(example.picture, `Row ${count(example.row + 1)} as a picture`, null);
     const lines = example.cells.map(([name, value]) => [data(name), data(trimmed(value, 240))]);
-    return el(
+    const box = el(
       "div",
-      { class: "cells", role: "group", "aria-label": "All cells", tabindex: 0 },
+      { class: "cells", role: "group", "aria-label": "Cells of the row", tabindex: 0 },
       table("Cells of the row", ["Column", "Value"], lines, { hideCaption: true }),
     );
+    const { n_columns: columns } = this.explorer.content;
+    // One line has the largest entries of a sparse row.
+    if (lines.length === 1 || lines.length >= columns) return box;
+    const note = `${lines.length} of ${count(columns)} columns: those that distinguish its cluster, then the first.`;
+    return el("div", {}, box, el("p", { class: "note" }, note));
   }
 
   facts({ probabilities, score, costs }) {

@@ -197,7 +197,7 @@ pub(super) fn add_generated<D: Device>(
                 }
                 Distribution::Levels { names, generated, .. } => {
                     let mut counts = vec![0; names.len()];
-                    for x in cells {
+                    for x in cells.filter(|x| !x.is_nan()) {
                         let text = texts.text(*column, x);
                         let shown = names.iter().position(|name| *name == text);
                         counts[shown.unwrap_or(names.len() - 1)] += 1;
