@@ -111,7 +111,8 @@ impl Common {
         let precision = if self.precision == "tf32" { Precision::Tf32 } else { Precision::Fp32 };
         let kernels = cache_folder().map(KernelFolder::new);
         let kernels = kernels.as_ref().map(|folder| folder as &dyn KernelCache);
-        let (mut device, why_not_cuda) = AnyDevice::open(&self.device, precision, kernels)?;
+        let (mut device, why_not_cuda) =
+            AnyDevice::open(&crate::ranks::own_device(&self.device), precision, kernels)?;
         device.keep_rows_on(self.rows_on.parse().unwrap_or_default());
         if let Some(reason) = why_not_cuda {
             console.say(&format!("note: using the CPU, because {reason}"));

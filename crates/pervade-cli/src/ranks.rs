@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use pervade::compute::{self, Ranks};
+use pervade::compute::{self, Cuda, Ranks};
 use pervade::train::{Control, Event, Observer};
 use pervade::{Error, Result};
 use pervade_mpi::Mpi;
@@ -38,6 +38,20 @@ fn leave_the_message_to_the_first() {
 
 fn number(names: &[&str]) -> usize {
     names.iter().find_map(|name| env::var(name).ok()?.parse().ok()).unwrap_or(1)
+}
+
+/// The number of this rank among those on this machine.
+const LOCAL_NUMBERS: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+
+/// The device to open: if several ranks of this machine ask for CUDA, each gets the next of its devices.
+pub(crate) fn own_device(wanted: &str) -> String {
+    let local = LOCAL_NUMBERS.iter().find_map(|name| env::var(name).ok()?.parse::<usize>().ok());
+    let is_open = matches!(wanted, "cuda" | "auto") && number(&SIZES) > 1;
+    // Counting the devices loads the driver.
+    match local.filter(|_| is_open).map(|local| (local, Cuda::n_devices())) {
+        Some((local, n_devices)) if n_devices > 1 => format!("cuda:{}", local % n_devices),
+        _ => wanted.to_string(),
+    }
 }
 
 /// All cores, or this rank's part of them if the launcher has not given it cores of its own.
@@ -263,20 +277,20 @@ impl Ranks for Job {
 pub(crate) struct SameAnswers<'o> {
     inner: &'o mut dyn Observer,
     ranks: &'o Job,
-    /// When the last step of this epoch ended, and what had been spent until then.
-    last_step: Option<(Instant, Spent)>,
+    /// When the last steps of this epoch ended, how many there were, and what had been spent until then.
+    last_step: Option<(Instant, usize, Spent)>,
 }
 
 impl SameAnswers<'_> {
-    /// Measures the step that ended; the first of an epoch is not measured, as other work may come before it.
-    fn step_ended(&mut self) {
+    /// Measures the steps that ended; the first of an epoch are not measured, as other work may come before them.
+    fn steps_ended(&mut self, done: usize) {
         let (now, after) = (Instant::now(), self.ranks.spent());
-        if let Some((then, before)) = self.last_step.replace((now, after)) {
+        if let Some((then, done_before, before)) = self.last_step.replace((now, done, after)) {
             self.ranks.add(|spent| {
-                spent.in_steps[0] += after.exchange - before.exchange;
-                spent.in_steps[1] += after.wait - before.wait;
+                spent.in_steps[0] += after.exchange.saturating_sub(before.exchange);
+                spent.in_steps[1] += after.wait.saturating_sub(before.wait);
                 spent.steps += now - then;
-                spent.n_steps += 1;
+                spent.n_steps += (done - done_before) as u32;
             });
         }
     }
@@ -288,7 +302,7 @@ impl Observer for SameAnswers<'_> {
     fn event(&mut self, event: &Event<'_>) -> Control {
         let own = self.inner.event(event);
         match event {
-            Event::Steps { .. } => self.step_ended(),
+            Event::Steps { done } => self.steps_ended(*done),
             _ => self.last_step = None,
         }
         match event {

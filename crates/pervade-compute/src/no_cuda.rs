@@ -18,6 +18,11 @@ impl Cuda {
     /// There is no device to keep rows on.
     pub fn keep_rows_on(&mut self, _rows_on: RowsOn) {}
 
+    /// Always zero.
+    pub fn n_devices() -> usize {
+        0
+    }
+
     /// Always false.
     pub fn is_present() -> bool {
         false

@@ -165,11 +165,11 @@ pub(super) struct Driver {
     holder: Arc<MemoryHolder>,
 }
 
-/// Whether there is a driver and at least one device.
-pub(super) fn is_present() -> bool {
+/// The number of devices; zero without a driver.
+pub(super) fn n_devices() -> usize {
     // SAFETY: only loads the driver's library, which runs its start-up code.
     let has_driver = unsafe { sys::is_culib_present() };
-    has_driver && CudaContext::device_count().is_ok_and(|n| n > 0)
+    if has_driver { CudaContext::device_count().map_or(0, |n| n.max(0) as usize) } else { 0 }
 }
 
 impl Driver {

@@ -64,7 +64,12 @@ impl Cuda {
 
     /// Whether there is a driver and at least one device.
     pub fn is_present() -> bool {
-        driver::is_present()
+        Self::n_devices() > 0
+    }
+
+    /// The number of devices; zero without a driver.
+    pub fn n_devices() -> usize {
+        driver::n_devices()
     }
 
     /// Human-readable properties of the device: names and values.
