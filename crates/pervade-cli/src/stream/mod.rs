@@ -164,7 +164,7 @@ impl<'a> Running<'a> {
     fn open(&self, source: &Path) -> Result<Pieces> {
         let pieces = Pieces::open(source, &self.options)?;
         match &self.job.plan.share {
-            Some(share) if self.job.plan.parts.is_none() => pieces.part(share.index, share.of),
+            Some(share) if self.job.plan.parts.is_none() => pieces.share(share.index, share.of),
             _ => Ok(pieces),
         }
     }
@@ -187,8 +187,9 @@ impl<'a> Running<'a> {
             done.parts += 1;
         }
         if done.skipped > 0 {
-            let skipped = words::counted(done.skipped, "part");
-            self.job.console.say(&format!("{skipped} were already there, from an earlier run"));
+            let (skipped, were) =
+                (words::counted(done.skipped, "part"), if done.skipped == 1 { "was" } else { "were" });
+            self.job.console.say(&format!("{skipped} {were} already there, from an earlier run"));
         }
         Ok(Done { rows: self.progress.rows(), ..done })
     }

@@ -117,7 +117,7 @@ impl Pieces {
 
     /// Keeps only the rows of one of `of` ranges of about the same size, counted from zero. Only before the first piece, and
     /// only for files whose rows can be skipped: Parquet and `.npy`.
-    pub fn part(mut self, index: usize, of: usize) -> Result<Self> {
+    pub fn share(mut self, index: usize, of: usize) -> Result<Self> {
         let can_skip = match &self.content {
             #[cfg(feature = "parquet")]
             Content::Parquet(_) => true,
@@ -203,7 +203,6 @@ impl Content {
         input: &Input<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Self>> {
-        let _ = options;
         match format {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
@@ -263,13 +262,14 @@ impl Content {
         file: Option<&InputFile>,
     ) -> Result<Option<Table>> {
         let rows = rows.unwrap_or_default();
+        #[cfg(not(feature = "text"))]
+        let _ = n_piece; // others know their rows
         match self {
             #[cfg(feature = "parquet")]
             Content::Parquet(parquet) => parquet.next(rows.len(), options).map(Some),
             #[cfg(feature = "text")]
             Content::Text(text) => text.next(n_piece, TAIL, options),
             Content::Array(array) => {
-                let _ = n_piece;
                 let location = file.map_or("", |file| file.location());
                 let Some(piece) = array.mapped_rows(rows.clone()) else { return Ok(None) };
                 let data = piece.into_dataset_from(location, rows.start)?;
