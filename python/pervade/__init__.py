@@ -3,7 +3,7 @@
 `VaDE` is a scikit-learn estimator: it learns a representation, assigns every row to a cluster, gives a
 probability for each cluster, maps rows to a small latent space and generates new rows of any cluster. It
 never needs labels. `pervade.datasets` has data to try it on, `pervade.anndata` works on AnnData
-objects, and `python -m pervade` is the command line.
+objects, `pervade.arrow` on record batches in Spark, Ray and Dask, and `python -m pervade` is the command line.
 
 Examples
 --------

@@ -137,3 +137,24 @@ impl<T: bytemuck::Pod> Mapped<T> {
         bytemuck::cast_slice(&self.file.bytes()[self.first_byte..][..self.n_values * size_of::<T>()])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn released_bytes_are_read_again() {
+        let mut file = tempfile::tempfile().unwrap();
+        let numbers: Vec<u32> = (0..100_000).collect();
+        file.write_all(bytemuck::cast_slice(&numbers)).unwrap();
+        let map = Arc::new(FileMap::new(&file, 400_000).unwrap().unwrap());
+        map.keep_small();
+        let mapped: Mapped<u32> = Mapped::new(map, 0, 100_000).unwrap();
+        for range in [0..100_000, 5..7, 99_999..100_000, 3..3] {
+            assert_eq!(mapped.as_slice(), numbers);
+            mapped.release(range);
+        }
+        assert_eq!(mapped.slice(1_000..1_003).as_slice(), [1_000, 1_001, 1_002]);
+    }
+}
