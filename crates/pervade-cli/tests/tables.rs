@@ -192,8 +192,9 @@ fn gaps_that_mean_something_count_from_fit_to_rows_out() {
     assert!(sandbox.run(&["card", "m.pervade"]).done().stdout.contains("| sex is missing | yes/no |"));
     // From a settings file; a table without gaps is fitted with a note.
     sandbox.write("run.toml", "clusters = 2\nmissing_informative = true\n");
-    let rows: Vec<String> = (0..60).map(|i| format!("{},{}\n", i % 2 * 9 + i % 5, i % 7)).collect();
-    sandbox.write("full.csv", format!("x,y\n{}", rows.concat()));
+    let row = |i: usize| format!("{},{}\n", i % 2 * 9 + i % 5, i % 7);
+    let rows: String = (0..60).map(row).collect();
+    sandbox.write("full.csv", format!("x,y\n{rows}"));
     let fit = ["fit", "full.csv", "--config", "run.toml", "--out", "full.pervade"];
     let ran = sandbox.run(&[&fit[..], &QUICK].concat()).done();
     assert!(ran.stderr.contains("note: no cell is missing: there are no gaps"), "{}", ran.stderr);

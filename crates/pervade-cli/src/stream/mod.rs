@@ -128,7 +128,7 @@ impl Job<'_> {
         }
         let parts = if self.plan.parts.is_some() { sources.len() } else { 0 };
         if sources.is_empty() {
-            self.console.say("there are fewer parts than shares: nothing is left for this one");
+            self.console.say("there are fewer parts than runs: nothing is left for this one");
         }
         Ok(Done { rows: run.progress.rows(), parts, skipped: 0 })
     }
@@ -206,7 +206,7 @@ impl<'a> Running<'a> {
         let mut pieces = self.open(first)?;
         work.begin();
         if pieces.n_rows() == Some(0) && self.job.plan.share.is_some() {
-            self.job.console.say("there are fewer rows than shares: nothing is left for this one");
+            self.job.console.say("there are fewer rows than runs: nothing is left for this one");
         }
         let need = Need::of(
             "the results",

@@ -112,7 +112,8 @@ impl Table {
             return Ok(self);
         }
         let has_gaps = self.data.schema().is_some_and(|schema| schema.has_gaps());
-        if !(options.has_column_options() || options.missing_informative && has_gaps) {
+        let gaps_count = options.missing_informative && has_gaps;
+        if !options.has_column_options() && !gaps_count {
             return Ok(self);
         }
         if options.schema.as_ref().is_some_and(|schema| is_as_in_fit(&self.data, schema, options)) {
