@@ -76,7 +76,7 @@ pub(crate) struct Common {
     /// Overwrite an output file even if it exists and is of another kind
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) force: bool,
-    /// Threads to use; the result does not depend on it [default: all cores, divided among the ranks on a machine]
+    /// Threads to use; the result does not depend on it [default: all cores]
     #[arg(long, global = true, value_name = "T", help_heading = EVERYWHERE)]
     threads: Option<usize>,
     /// Device to compute on: auto, cpu, cuda, or cuda:N for the N-th device from 0

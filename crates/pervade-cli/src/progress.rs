@@ -214,6 +214,10 @@ impl<'c> Progress<'c> {
             bar.set_message(running.message());
         } else if self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
+            if running.epochs == 0 {
+                let so_far = words::duration(running.since.elapsed());
+                return self.console.say(&format!("{}: {so_far} so far", running.title));
+            }
             let left = running
                 .left(steps_done)
                 .map_or(String::new(), |left| format!(", about {} left", words::duration(left)));

@@ -3,7 +3,8 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pervade::compute::{self, Cuda, Ranks};
@@ -13,7 +14,7 @@ use pervade_mpi::Mpi;
 use serde::Serialize;
 
 use crate::console::Console;
-use crate::{COULD_NOT_RUN, Outcome, words};
+use crate::{COULD_NOT_RUN, Outcome, interrupt, words};
 
 /// Variables in which launchers say how many ranks there are: Open MPI, MPICH and its relatives, Slurm.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
@@ -171,6 +172,10 @@ impl Job {
             }
             result => {
                 mpi.finish()?;
+                // Of an interruption, too, the first rank speaks for all.
+                if result.is_err() && rank > 0 {
+                    std::process::exit(i32::from(interrupt::status()));
+                }
                 result
             }
         }
@@ -273,7 +278,7 @@ impl Ranks for Job {
 }
 
 /// An observer whose answers after steps and epochs are the same on all ranks: to stop if any of them was asked to, else
-/// the first rank's. Work without steps is not interrupted, as ranks are not at the same place in it.
+/// the first rank's. Work without steps is not interrupted, as ranks have done different parts of it.
 pub(crate) struct SameAnswers<'o> {
     inner: &'o mut dyn Observer,
     ranks: &'o Job,
@@ -322,5 +327,9 @@ impl Observer for SameAnswers<'_> {
 
     fn saving(&mut self) {
         self.inner.saving();
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        if self.ranks.size() == 1 { self.inner.stop_flag() } else { Arc::default() }
     }
 }

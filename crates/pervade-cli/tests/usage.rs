@@ -71,6 +71,9 @@ Everywhere:
                          [default: auto]
       --precision <P>    Rounding of the factors of matrix products on CUDA: tf32 is faster and less
                          precise [default: fp32] [possible values: fp32, tf32]
+      --rows-on <WHERE>  Where CUDA keeps the rows: auto leaves tables that are too large for the
+                         device in the host's memory [default: auto] [possible values: auto, device,
+                         host]
 
 Example:
   pervade inspect digits.pervade

@@ -102,7 +102,7 @@ impl<D: Device> ShareMean<D> {
             mean.average(run.device, run.ranks, &mut params.gradients)?;
         }
         update(params)?;
-        // A recorded step is replayed with the same addresses: every buffer returns to its place.
+        // A recorded step is replayed with the same addresses: every buffer returns to where it was.
         for index in (0..n_own - 1).rev() {
             let level = index.trailing_ones() as usize;
             std::mem::swap(&mut params.gradients, &mut self.waiting[level]);
