@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_array
 
 from pervade import _core
 from pervade._card import Card, SomeRows
+from pervade._clusters import Clusters
 from pervade._columns import TypedColumns, gap_columns
 from pervade._criteria import Criteria
 from pervade._export import Exports
@@ -41,6 +42,7 @@ from pervade._warnings import FitWarning
 
 class VaDE(
     TypedColumns,
+    Clusters,
     Criteria,
     Shown,
     Card,
@@ -409,36 +411,6 @@ class VaDE(
         for remark in remarks:
             warnings.warn(remark, FitWarning, stacklevel=3)
         return self
-
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """The most probable cluster of each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Clusters, numbered from 0.
-        """
-        return self._use().assign(table(self, X, reset=False), self._compute_options())[0]
-
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """The probability of each cluster, q(c|x) at the latent mean.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_clusters_)
-            Each row sums to one.
-        """
-        return self._use().assign(table(self, X, reset=False), self._compute_options())[1]
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The latent mean of each row.

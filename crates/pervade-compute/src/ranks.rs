@@ -19,9 +19,6 @@ pub trait Ranks: Sync {
 
     /// Slice r of `all` becomes what rank r passes as `mine`; all pass the same number of bytes.
     fn all_gather(&self, mine: &[u8], all: &mut [u8]) -> Result<()>;
-
-    /// The bytes of rank 0 replace those of every other rank.
-    fn broadcast(&self, bytes: &mut [u8]) -> Result<()>;
 }
 
 /// The only rank.
@@ -44,10 +41,6 @@ impl Ranks for Alone {
 
     fn all_gather(&self, mine: &[u8], all: &mut [u8]) -> Result<()> {
         all.copy_from_slice(mine);
-        Ok(())
-    }
-
-    fn broadcast(&self, _bytes: &mut [u8]) -> Result<()> {
         Ok(())
     }
 }

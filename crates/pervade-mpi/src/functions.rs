@@ -45,7 +45,6 @@ functions! {
     comm_size = "MPI_Comm_size": unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
     alltoall = "MPI_Alltoall": Exchange,
     allgather = "MPI_Allgather": Exchange,
-    bcast = "MPI_Bcast": unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, Handle) -> c_int,
     wait_for_all = "MPI_Barrier": unsafe extern "C" fn(Handle) -> c_int,
     finalize = "MPI_Finalize": unsafe extern "C" fn() -> c_int,
     end_all = "MPI_Abort": unsafe extern "C" fn(Handle, c_int) -> c_int,
@@ -126,13 +125,6 @@ impl Functions {
             (self.allgather)(mine.as_ptr().cast(), n, byte, all.as_mut_ptr().cast(), n, byte, self.abi.world)
         };
         check("gathering", status)
-    }
-
-    pub(crate) fn broadcast(&self, bytes: &mut [u8]) -> Result<()> {
-        let n = count(bytes.len())?;
-        // SAFETY: the buffer has `n` bytes.
-        let status = unsafe { (self.bcast)(bytes.as_mut_ptr().cast(), n, self.abi.byte, 0, self.abi.world) };
-        check("broadcasting", status)
     }
 
     pub(crate) fn barrier(&self) -> Result<()> {

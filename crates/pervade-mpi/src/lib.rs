@@ -107,10 +107,6 @@ impl Ranks for Mpi {
         assert_eq!(all.len(), mine.len() * self.size, "a slice of every rank");
         self.functions.all_gather(mine, all)
     }
-
-    fn broadcast(&self, bytes: &mut [u8]) -> Result<()> {
-        self.functions.broadcast(bytes)
-    }
 }
 
 /// Opens a library such that its plug-ins find its symbols, as Open MPI's must.

@@ -58,12 +58,6 @@ impl Ranks for Thread {
         self.show(mine, |all| gathered.copy_from_slice(&all.concat()));
         Ok(())
     }
-
-    fn broadcast(&self, bytes: &mut [u8]) -> compute::Result<()> {
-        let mine = bytes.to_vec();
-        self.show(&mine, |all| bytes.copy_from_slice(&all[0]));
-        Ok(())
-    }
 }
 
 /// The result of `work` on each of `n` ranks.

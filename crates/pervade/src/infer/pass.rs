@@ -42,7 +42,7 @@ pub(crate) fn blocks<D: Device>(
     // Heads of all restarts, then log joints.
     let (n_heads, n_joints) = (r * b * j2, r * b * c);
     let mut own = vec![0.0f32; n_heads + n_joints];
-    let mut all = vec![0.0f32; size * own.len()];
+    let mut gathered = vec![0.0f32; if size > 1 { size * own.len() } else { 0 }];
     for first_of_all in (0..n_rows).step_by(b * size) {
         let first = first_of_all + ranks.rank() * b;
         if first < n_rows {
@@ -54,7 +54,12 @@ pub(crate) fn blocks<D: Device>(
             }
             device.read(&tape.head.data, 0, &mut own[..n_heads])?;
         }
-        ranks.all_gather(bytemuck::cast_slice(&own), bytemuck::cast_slice_mut(&mut all))?;
+        let all = if size > 1 {
+            ranks.all_gather(bytemuck::cast_slice(&own), bytemuck::cast_slice_mut(&mut gathered))?;
+            &gathered
+        } else {
+            &own
+        };
         for (block, first) in all.chunks_exact(own.len()).zip((first_of_all..n_rows).step_by(b)) {
             let (heads, joints) = block.split_at(n_heads);
             let valid = b.min(n_rows - first);

@@ -1,11 +1,11 @@
 //! `pervade bench ranks`: what a step would cost on several nodes, from measurements on this machine.
 
+use std::time::Instant;
+
 use clap::Args;
-use pervade::compute::{Device, RankMean};
+use pervade::compute::{Alone, Device, RankMean};
 use pervade::{Error, Result, on_device};
 use serde::Serialize;
-
-use std::time::Instant;
 
 use super::{StepArgs, time_steps};
 use crate::args::Common;
@@ -107,46 +107,19 @@ impl StepCost {
     }
 }
 
-/// Seconds to average the gradients of all ranks, without the network.
-fn time_average<D: Device>(device: &D, len: usize, nodes: usize) -> Result<f64> {
-    let mut buffer = device.zeros(len)?;
-    let mut mean = RankMean::new(nodes, len);
+/// Seconds to average the gradients of all ranks, without the network: a copy to the host and back, and one addition for each
+/// element, however many ranks share the work.
+fn time_average<D: Device>(device: &D, len: usize) -> Result<f64> {
+    let [from, mut into] = [device.zeros(len)?, device.zeros(len)?];
+    let mut mean = RankMean::new(1, len);
     let mut fastest = f64::INFINITY;
     for _ in 0..5 {
         let began = Instant::now();
-        mean.average(device, &Loopback { size: nodes }, &mut buffer)?;
+        device.average(&from, &mut into)?;
+        mean.average(device, &Alone, &mut into)?;
         fastest = fastest.min(began.elapsed().as_secs_f64());
     }
     Ok(fastest)
-}
-
-/// Ranks whose exchange costs nothing but a copy.
-struct Loopback {
-    size: usize,
-}
-
-impl pervade::compute::Ranks for Loopback {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn all_to_all(&self, send: &[u8], received: &mut [u8]) -> pervade::compute::Result<()> {
-        received.copy_from_slice(send);
-        Ok(())
-    }
-
-    fn all_gather(&self, mine: &[u8], all: &mut [u8]) -> pervade::compute::Result<()> {
-        all.chunks_mut(mine.len().max(1)).for_each(|to| to.copy_from_slice(mine));
-        Ok(())
-    }
-
-    fn broadcast(&self, _bytes: &mut [u8]) -> pervade::compute::Result<()> {
-        Ok(())
-    }
 }
 
 /// Runs it.
@@ -165,7 +138,7 @@ pub(super) fn run(args: &RanksArgs, common: &Common, console: &Console) -> Resul
     let device = common.open_device(console)?;
     let (cost, averaging) = on_device!(&device, device => {
         let cost = StepCost::measure(device, args.columns, common.threads()?)?;
-        let averaging = time_average(device, (cost.parameter_bytes / 4.0) as usize, args.nodes)?;
+        let averaging = time_average(device, (cost.parameter_bytes / 4.0) as usize)?;
         (cost, averaging)
     });
     let plan = plan(args, gbit, &cost, averaging);
