@@ -85,17 +85,18 @@ def main():
     parser.add_argument("--columns", type=int, default=784)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--modes", default="plain,fused,compiled", help="of PyTorch, separated by commas")
     args = parser.parse_args()
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
 
     steppers = {}
-    for kind in ("plain", "fused", "compiled"):
+    for kind in args.modes.split(","):
         try:
             steppers[kind] = torch_stepper(kind, args.columns, args.batch)
         except Exception as error:  # a compiler may be missing; the others still count
             print(f"torch {kind}: not available ({type(error).__name__})", flush=True)
-    ours = [args.ours, "bench", "step", "--json", "--columns", str(args.columns), "--batch", str(args.batch)]
+    ours = [args.ours, "bench", "step", "--json", "--device", "cpu", "--columns", str(args.columns), "--batch", str(args.batch)]
     ours += ["--seconds", str(args.seconds), "--threads", str(threads)]
     times = {name: [] for name in ["pervade", *steppers]}
     for number in range(args.rounds):
