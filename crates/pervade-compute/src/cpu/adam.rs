@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::product::{UsedNext, View, product_alone};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
+use super::team::{TeamForEach, for_each_task};
 use crate::{AdamStep, Affine, BETA2, Params, inverse_root, step_size};
 
 /// Parameters per task: four streams of 64 KiB, which fit into the second-level cache.
@@ -60,7 +61,10 @@ pub(super) fn adam_range(
     let gradients = params.gradients[range.clone()].par_chunks(CHUNK);
     let first = params.first_moments[range.clone()].par_chunks_mut(CHUNK);
     let second = params.second_moments[range].par_chunks_mut(CHUNK);
-    values.zip(gradients).zip(first.zip(second)).for_each(|((p, g), (m, v))| update(isa, rates, p, g, m, v));
+    values
+        .zip(gradients)
+        .zip(first.zip(second))
+        .team_for_each(|((p, g), (m, v))| update(isa, rates, p, g, m, v));
 }
 
 /// Rows and columns of the block of a weight gradient that a task computes and applies: 64 KiB, which stay in the
@@ -85,7 +89,7 @@ pub(super) fn product_update(
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
     let [p, m, v] = [p, m, v].map(Shared::new);
-    (0..row_blocks * column_blocks).into_par_iter().with_max_len(1).for_each(|block| {
+    for_each_task(row_blocks * column_blocks, |block| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
         let columns = cut(n_columns, j, column_blocks)..cut(n_columns, j + 1, column_blocks);

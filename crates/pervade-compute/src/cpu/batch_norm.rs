@@ -1,10 +1,9 @@
 //! Batch normalisation (Ioffe and Szegedy, 2015). A task takes a stripe of columns and sums over rows in order, in
 //! double precision.
 
-use rayon::prelude::*;
-
 use super::adam::{Rates, adam_range};
 use super::shared::Shared;
+use super::team::for_each_task;
 use super::{Cpu, M};
 use crate::{AdamStep, BatchNorm, NORM_EPSILON, NORM_MOMENTUM, NORM_ROWS, NormSlots, Params, Result, Slot};
 
@@ -51,7 +50,7 @@ impl Part {
 fn for_each_part(x: &M, groups: usize, statistics_stride: usize, work: impl Fn(usize, Part) + Sync) {
     let (n_rows, columns) = (x.rows / groups, x.columns);
     let stripes = columns.div_ceil(STRIPE);
-    (0..x.restarts * stripes).into_par_iter().with_max_len(1).for_each(|index| {
+    for_each_task(x.restarts * stripes, |index| {
         let (restart, first) = (index / stripes, index % stripes * STRIPE);
         for group in 0..groups {
             let part = Part {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::likelihood::LN_TAU;
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::{exp, ln};
 use crate::{Codes, DECODER_LOG_VARIANCE_LIMIT, Draw, Result};
@@ -53,7 +54,7 @@ impl Codes for Cpu {
 
     fn draw_codes(&self, draw: Draw<'_>, n_choices: usize, z: &mut M) -> Result<()> {
         let (rows, columns) = (z.rows, z.columns);
-        z.data.par_chunks_mut(columns).with_min_len(16).enumerate().for_each(|(index, z)| {
+        z.data.par_chunks_mut(columns).with_min_len(16).enumerate().team_for_each(|(index, z)| {
             let (key, row) = (draw.keys[index / rows], (index % rows) as u32);
             let (choices, continuous) = z.split_at_mut(n_choices);
             let choice = (u64::from(key.draw(draw.step, row, CHOICE)[0]) * n_choices as u64) >> 32;
@@ -83,8 +84,13 @@ impl Codes for Cpu {
         assert!(head == n_continuous || head == 2 * n_continuous, "means, and log variances or none");
         let scale = weight / n_rows as f32;
         let per_row = sums.rows(output.restarts * n_rows);
-        output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(16).enumerate().for_each(
-            |(index, (out, row_sums))| {
+        output
+            .data
+            .par_chunks_mut(width)
+            .zip(per_row.par_iter_mut())
+            .with_min_len(16)
+            .enumerate()
+            .team_for_each(|(index, (out, row_sums))| {
                 let (restart, row) = (index / n_rows, index % n_rows);
                 if row >= b {
                     out.fill(0.0);
@@ -97,8 +103,7 @@ impl Codes for Cpu {
                 let categorical = categorical_likelihood(scale, choice, logits);
                 *row_sums =
                     [f64::from(categorical), f64::from(gaussian_likelihood(scale, continuous, head)), 0.0];
-            },
-        );
+            });
         for (restart, total) in sums.totals.iter_mut().enumerate() {
             let rows = &sums.per_row[restart * n_rows..(restart + 1) * n_rows];
             total.cluster += rows.iter().map(|r| r[0]).sum::<f64>();

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::team::TeamForEach;
 use super::{Cpu, M};
 use crate::{Convolution, Result, Windows};
 
@@ -9,7 +10,7 @@ impl Convolution for Cpu {
     fn unfold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
         windows.n_images(x, y);
         let images = x.data.par_chunks_exact(windows.image_len());
-        y.data.par_chunks_exact_mut(windows.all_len()).zip(images).for_each(|(y, x)| {
+        y.data.par_chunks_exact_mut(windows.all_len()).zip(images).team_for_each(|(y, x)| {
             y.fill(0.0);
             for_each_row(windows, |window, image, len| {
                 y[window..window + len].copy_from_slice(&x[image..image + len]);
@@ -22,7 +23,7 @@ impl Convolution for Cpu {
     fn fold(&self, windows: &Windows, x: &M, y: &mut M) -> Result<()> {
         windows.n_images(y, x);
         let unfolded = x.data.par_chunks_exact(windows.all_len());
-        y.data.par_chunks_exact_mut(windows.image_len()).zip(unfolded).for_each(|(y, x)| {
+        y.data.par_chunks_exact_mut(windows.image_len()).zip(unfolded).team_for_each(|(y, x)| {
             y.fill(0.0);
             for_each_row(windows, |window, image, len| {
                 y[image..image + len].iter_mut().zip(&x[window..window + len]).for_each(|(y, x)| *y += x);

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::team::TeamForEach;
 use super::{Cpu, M};
 use crate::math::{exp, normal_pair};
 use crate::{Draw, LOG_VARIANCE_LIMIT, Latents, Result};
@@ -13,7 +14,7 @@ impl Latents for Cpu {
         let z_stride = z.stride();
         for (restart, z) in z.data.chunks_exact_mut(z_stride).enumerate() {
             let head = &head.data[restart * head.stride()..];
-            z.par_chunks_exact_mut(j).with_min_len(16).enumerate().for_each(|(sample, z)| {
+            z.par_chunks_exact_mut(j).with_min_len(16).enumerate().team_for_each(|(sample, z)| {
                 let (means, log_variances) = head[sample % b * 2 * j..][..2 * j].split_at(j);
                 let Some(draw) = draw else {
                     return z.copy_from_slice(means);

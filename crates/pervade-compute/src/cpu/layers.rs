@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use super::activation;
 use super::adam::{Rates, adam_range, product_update};
 use super::product::{Epilogue, View, product};
-use super::simd::for_isa;
+use super::simd::{Isa, for_isa};
+use super::team::TeamForEach;
 use super::{Cpu, M};
 use crate::{Activation, AdamStep, Affine, Draw, Layers, Params, Result};
 
@@ -52,22 +53,15 @@ impl Layers for Cpu {
             let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::new(step, params.beta1)));
             let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
             let d_bias = &mut d_bias[..layer.bias.columns];
-            // The sums take one thread little time while another begins the product.
-            rayon::join(
-                || match rates {
-                    Some(rates) => {
-                        let [p, m, v] =
-                            [&mut params.values, &mut params.first_moments, &mut params.second_moments]
-                                .map(|buffer| &mut buffer[base..][weight.clone()]);
-                        product_update(self.isa, x_of, dy_view, rates, p, m, v);
-                    }
-                    None => product(self.isa, x_of, dy_view, Epilogue::Store, &mut d_weight[weight.clone()]),
-                },
-                || column_sums(self.isa, dy_of, d_bias),
-            );
-            if let Some(rates) = rates {
-                adam_range(self.isa, params, restart, layer.bias.range(), rates);
-            }
+            column_sums(self.isa, dy_of, d_bias);
+            let Some(rates) = rates else {
+                product(self.isa, x_of, dy_view, Epilogue::Store, &mut d_weight[weight]);
+                continue;
+            };
+            let [p, m, v] = [&mut params.values, &mut params.first_moments, &mut params.second_moments]
+                .map(|buffer| &mut buffer[base..][weight.clone()]);
+            product_update(self.isa, x_of, dy_view, rates, p, m, v);
+            adam_range(self.isa, params, restart, layer.bias.range(), rates);
         }
         Ok(())
     }
@@ -93,7 +87,7 @@ impl Layers for Cpu {
 
     fn activate(&self, activation: Activation, x: &mut M) -> Result<()> {
         if activation != Activation::Linear {
-            x.data.par_chunks_mut(CHUNK).for_each(|x| activation::apply(self.isa, activation, x));
+            x.data.par_chunks_mut(CHUNK).team_for_each(|x| activation::apply(self.isa, activation, x));
         }
         Ok(())
     }
@@ -102,7 +96,7 @@ impl Layers for Cpu {
         assert_eq!(y.data.len(), dy.data.len(), "a gradient for each element");
         if activation != Activation::Linear {
             let pieces = dy.data.par_chunks_mut(CHUNK).zip(y.data.par_chunks(CHUNK));
-            pieces.for_each(|(dy, y)| activation::backward(self.isa, activation, y, dy));
+            pieces.team_for_each(|(dy, y)| activation::backward(self.isa, activation, y, dy));
         }
         Ok(())
     }
@@ -120,7 +114,7 @@ impl Layers for Cpu {
 
     fn average(&self, from: &Vec<f32>, into: &mut Vec<f32>) -> Result<()> {
         let parts = into.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK));
-        parts.for_each(|(into, from)| into.iter_mut().zip(from).for_each(|(a, b)| *a = 0.5 * (*a + b)));
+        parts.team_for_each(|(into, from)| into.iter_mut().zip(from).for_each(|(a, b)| *a = 0.5 * (*a + b)));
         Ok(())
     }
 
@@ -140,7 +134,7 @@ fn drop_in_place(draw: Draw<'_>, rate: f32, x: &mut M) {
     let (columns, rows) = (x.columns, x.rows);
     let keep = 1.0 / (1.0 - rate);
     let threshold = (f64::from(rate) * 4_294_967_296.0) as u32;
-    x.data.par_chunks_mut(columns).with_min_len(8).enumerate().for_each(|(row, values)| {
+    x.data.par_chunks_mut(columns).with_min_len(8).enumerate().team_for_each(|(row, values)| {
         let key = draw.keys[row / rows];
         for (quad, four) in values.chunks_mut(4).enumerate() {
             let words = key.draw(draw.step, (row % rows) as u32, quad as u32);
@@ -155,12 +149,22 @@ fn weight(values: &[f32], layer: Affine) -> View<'_> {
     View::new(&values[layer.weight.range()], layer.weight.rows, layer.weight.columns)
 }
 
+/// Columns per task of a sum over rows.
+const STRIPE: usize = 256;
+
+/// Sum over rows of each column.
+pub(super) fn column_sums(isa: Isa, rows: &[f32], sums: &mut [f32]) {
+    let n_columns = sums.len();
+    let stripes = sums.par_chunks_mut(STRIPE).enumerate();
+    stripes.team_for_each(|(stripe, sums)| stripe_sums(isa, rows, n_columns, stripe * STRIPE, sums));
+}
+
 for_isa! {
-    /// Sum over rows of each column.
-    pub(super) fn column_sums(rows: &[f32], sums: &mut [f32]) {
+    /// Sum over rows of each column from `first` on.
+    fn stripe_sums(rows: &[f32], n_columns: usize, first: usize, sums: &mut [f32]) {
         sums.fill(0.0);
-        for row in rows.chunks_exact(sums.len()) {
-            for (sum, &x) in sums.iter_mut().zip(row) {
+        for row in rows.chunks_exact(n_columns) {
+            for (sum, &x) in sums.iter_mut().zip(&row[first..]) {
                 *sum += x;
             }
         }

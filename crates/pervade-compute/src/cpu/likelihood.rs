@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::simd::{Isa, for_isa};
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::{exp, ln, softplus_and_logistic};
 use crate::ops::NEEDS_COLUMNS;
@@ -33,7 +34,7 @@ pub(super) fn log_likelihoods(
 ) {
     let (b, n_samples, width) = (sums.n_rows, output.rows, output.columns);
     let per_row = sums.rows(output.restarts * n_samples);
-    output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(4).enumerate().for_each(
+    output.data.par_chunks_mut(width).zip(per_row.par_iter_mut()).with_min_len(4).enumerate().team_for_each(
         |(sample, (out, row_sums))| {
             let (restart, i) = (sample / n_samples, sample % n_samples % b);
             let target = &x.data[restart * x.stride() + i * x.columns..][..x.columns];

@@ -1,8 +1,8 @@
 //! The CPU as a device, and its buffers.
 
-use super::pages;
 use super::simd::Isa;
-use crate::{Memory, Params, Recording, Result, Tick};
+use super::{pages, team};
+use crate::{MAX_STEPS, Memory, Params, Recording, Result, Tick};
 
 /// The CPU, with a choice of instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +81,12 @@ impl Memory for Cpu {
     }
 }
 
-/// The CPU records nothing and runs every step.
+/// The CPU records nothing and runs every step, its threads awake from the first to the last.
 impl Recording for Cpu {
     type Recording = ();
 
     fn steps_at_once(&self) -> usize {
-        1
+        MAX_STEPS
     }
 
     fn steps(
@@ -96,6 +96,6 @@ impl Recording for Cpu {
         params: &mut Params<Vec<f32>>,
         mut body: impl FnMut(&mut Params<Vec<f32>>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        ticks.iter().try_for_each(|tick| body(params, tick))
+        team::together(|| ticks.iter().try_for_each(|tick| body(params, tick)))
     }
 }

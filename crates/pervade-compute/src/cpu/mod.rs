@@ -1,6 +1,6 @@
 //! The CPU backend: the reference implementation of every operation, vectorised and multi-threaded.
 //!
-//! Threads come from the caller's rayon pool. Work is split into pieces of a fixed size and sums are
+//! Threads come from the caller's rayon pool, which a training step keeps awake (`team.rs`). Work is split into pieces of a fixed size and sums are
 //! taken in a fixed order, so that results depend neither on the number of threads nor on the instruction set.
 
 mod activation;
@@ -26,6 +26,7 @@ pub mod simd;
 mod soft_clusters;
 mod stick_breaking;
 mod sums;
+mod team;
 mod typed;
 
 pub use block::{Block, argmax};

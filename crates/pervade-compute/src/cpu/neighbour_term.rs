@@ -11,6 +11,7 @@ use super::prior::{
 };
 use super::shared::Shared;
 use super::simd::Isa;
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::ln;
 use crate::ops::WRONG_NEIGHBOURS;
@@ -44,14 +45,16 @@ impl NeighbourAgreement for Cpu {
                 b,
             };
             let per_row = sums.rows(b);
-            tasks.par_chunks_mut(task_len(slots)).zip(per_row.par_chunks_mut(CHUNK)).enumerate().for_each(
-                |(task, (scratch, row_sums))| {
+            tasks
+                .par_chunks_mut(task_len(slots))
+                .zip(per_row.par_chunks_mut(CHUNK))
+                .enumerate()
+                .team_for_each(|(task, (scratch, row_sums))| {
                     for (i, sums) in row_sums.iter_mut().enumerate() {
                         // SAFETY: each pair of rows belongs to one task.
                         sums[0] = unsafe { one_pair(self.isa, &tables, &pairs, task * CHUNK + i, scratch) };
                     }
-                },
-            );
+                });
             let total: f64 = sums.per_row[..b].iter().map(|[log_agreement, ..]| log_agreement).sum();
             sums.totals[restart].neighbour += f64::from(term.weight) * total;
             collect_gradients(params, restart, slots, &tables, tasks, true);

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::latents::{clamp_log_variance, inside};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::{exp, ln};
 use crate::{Gamma, MixtureSlots, Params, Prior, Result};
@@ -81,14 +82,16 @@ impl Prior for Cpu {
                 samples: z.rows / b,
             };
             let per_row = sums.rows(b);
-            tasks.par_chunks_mut(task_len(slots)).zip(per_row.par_chunks_mut(CHUNK)).enumerate().for_each(
-                |(task, (scratch, row_sums))| {
+            tasks
+                .par_chunks_mut(task_len(slots))
+                .zip(per_row.par_chunks_mut(CHUNK))
+                .enumerate()
+                .team_for_each(|(task, (scratch, row_sums))| {
                     for (i, sums) in row_sums.iter_mut().enumerate() {
                         // SAFETY: each row belongs to one task.
                         unsafe { one_row(self.isa, gamma, &tables, &rows, task * CHUNK + i, scratch, sums) };
                     }
-                },
-            );
+                });
             let total = &mut sums.totals[restart];
             for [latent, cluster, entropy] in &sums.per_row[..b] {
                 total.latent += latent;
@@ -115,13 +118,17 @@ impl Prior for Cpu {
         for (restart, out) in out.data.chunks_exact_mut(out_stride).enumerate() {
             let tables = tables(&params.values[restart * params.stride..], slots, &mut scratch);
             let head = &head.data[restart * head.stride()..(restart + 1) * head.stride()];
-            out.par_chunks_mut(c).zip(head.par_chunks(2 * j)).with_min_len(16).for_each(|(out, head)| {
-                let (means, log_variances) = head.split_at(j);
-                match gamma {
-                    Gamma::Exact => expected_log_joint(self.isa, &tables, means, Some(log_variances), out),
-                    Gamma::Sampled => expected_log_joint(self.isa, &tables, means, None, out),
-                }
-            });
+            out.par_chunks_mut(c).zip(head.par_chunks(2 * j)).with_min_len(16).team_for_each(
+                |(out, head)| {
+                    let (means, log_variances) = head.split_at(j);
+                    match gamma {
+                        Gamma::Exact => {
+                            expected_log_joint(self.isa, &tables, means, Some(log_variances), out);
+                        }
+                        Gamma::Sampled => expected_log_joint(self.isa, &tables, means, None, out),
+                    }
+                },
+            );
         }
         Ok(())
     }

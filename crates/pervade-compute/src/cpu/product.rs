@@ -1,19 +1,18 @@
 //! The matrix product C(m, n) = sum over k of A(m, k) B(k, n), with a fused epilogue.
 //!
 //! B is packed, one panel of columns at a time, into a small buffer that stays in the cache; A is
-//! read in place through its strides; a register tile of C is summed over all k and
+//! read in place through its strides, unless it is long and transposed; a register tile of C is summed over all k and
 //! passed through the epilogue (bias and ReLU, the ReLU mask, or nothing) before it is stored. While a
 //! tile is summed, the next panel is prefetched.
-//! Tasks are tiles of C of a fixed size: the number of threads does not affect the result.
+//! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::shared::Shared;
 use super::simd::{Isa, Vector};
+use super::team::for_each_task;
 
 /// A matrix read through its strides: element (i, j) is `values[i * row_stride + j * column_stride]`.
 #[derive(Clone, Copy)]
@@ -73,12 +72,22 @@ pub enum Epilogue<'a> {
     Mask(&'a [f32]),
 }
 
-/// The maximum number of rows of C per task: enough to amortise packing its panel of B.
-const TASK_ROWS: usize = 256;
+/// Elements of A per task: half a MiB.
+const BLOCK_LEN: usize = 1 << 17;
+/// Enough rows of C per task to amortise packing its panel of B.
+const MIN_BLOCK_ROWS: usize = 104;
+/// Rows that gain nothing more.
+const MAX_BLOCK_ROWS: usize = 256;
+/// Tasks per thread, if there are enough tiles: a thread that is slower than the others then has fewer.
+const TASKS_PER_THREAD: usize = 2;
+/// The number of k from which a transposed A is packed.
+const MIN_PACKED_K: usize = 256;
 
 thread_local! {
     /// A thread's panel of B; allocated once.
     static PANEL: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// A thread's packed A; allocated once.
+    static PACKED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Computes A B, applies the epilogue and writes the result to `c`, row-major [A's rows, B's columns].
@@ -122,13 +131,21 @@ fn product_with(
         assert!(bias.len() >= b.columns, "bias of a product");
     }
     let (rows, width) = ((0, a.rows), b.columns);
-    let whole = Task { a, b, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
+    let whole = Task { a, packed: None, b, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => run::<std::arch::x86_64::__m512>(whole, alone, task_avx512),
+        Isa::Avx512 => {
+            run::<std::arch::x86_64::__m512>(
+                whole,
+                alone,
+                Functions { task: task_avx512, pack: pack_avx512 },
+            );
+        }
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => run::<std::arch::x86_64::__m256>(whole, alone, task_avx2),
-        _ => run::<[f32; 4]>(whole, alone, task_plain),
+        Isa::Avx2 => {
+            run::<std::arch::x86_64::__m256>(whole, alone, Functions { task: task_avx2, pack: pack_avx2 });
+        }
+        _ => run::<[f32; 4]>(whole, alone, Functions { task: task_plain, pack: pack_plain }),
     }
 }
 
@@ -136,6 +153,8 @@ fn product_with(
 #[derive(Clone, Copy)]
 struct Task<'a> {
     a: View<'a>,
+    /// A by tiles: the tile from row i on is at i K as `[K, rows of the tile]`.
+    packed: Option<&'a [f32]>,
     b: View<'a>,
     epilogue: Epilogue<'a>,
     c: Shared<'a>,
@@ -145,38 +164,65 @@ struct Task<'a> {
     used_next: Option<UsedNext<'a>>,
 }
 
-type TaskFn = unsafe fn(&Task, &mut [f32]);
+/// The functions of an instruction set.
+#[derive(Clone, Copy)]
+struct Functions {
+    task: unsafe fn(&Task, &mut [f32]),
+    pack: unsafe fn(View, &mut [f32]),
+}
 
-/// Splits C into tiles and computes one per task.
-fn run<V: Vector>(whole: Task, alone: bool, task_fn: TaskFn) {
-    let (a, b) = (whole.a, whole.b);
-    let panel_columns = 2 * V::LANES;
-    let n_panels = b.columns.div_ceil(panel_columns);
-    let n_row_blocks = a.rows.div_ceil(TASK_ROWS);
-    let block_rows = a.rows.div_ceil(n_row_blocks.max(1));
-    let run_task = |index: usize| {
-        // Ordered by panel, so that neighbouring tasks share a panel of B.
-        let (panel, block) = (index / n_row_blocks, index % n_row_blocks);
-        let rows = (block * block_rows, ((block + 1) * block_rows).min(a.rows));
-        let column = panel * panel_columns;
-        let width = panel_columns.min(b.columns - column);
-        let task = Task { rows, column, width, ..whole };
-        PANEL.with_borrow_mut(|buffer| {
-            let needed = b.rows * panel_columns;
-            if buffer.len() < needed {
-                buffer.resize(needed, 0.0);
-            }
-            // SAFETY: this machine has the instruction set; the tile is inside C (rows and columns are
-            // bounded above) and no other task writes it.
-            unsafe { task_fn(&task, &mut buffer[..needed]) }
-        });
+/// Divides C into blocks of rows by panels of columns, and computes one of them per task.
+fn run<V: Vector>(whole: Task, alone: bool, functions: Functions) {
+    let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(2 * V::LANES));
+    // A block of A stays in the second-level cache while panel after panel is multiplied by it.
+    let block_rows = (BLOCK_LEN / a.columns.max(1)).clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS);
+    let wanted = if alone { 1 } else { TASKS_PER_THREAD * rayon::current_num_threads() };
+    let n_tiles = a.rows.div_ceil(V::TILE_ROWS);
+    let n_blocks = wanted.div_ceil(n_panels.max(1)).min(n_tiles).max(a.rows.div_ceil(block_rows));
+    let run_all = |whole: Task| {
+        let run_one = |task: usize| {
+            let block = task / n_panels;
+            let rows = a.rows * block / n_blocks..a.rows * (block + 1) / n_blocks;
+            run_task::<V>(whole, rows, task % n_panels, functions.task);
+        };
+        if alone {
+            (0..n_blocks * n_panels).for_each(run_one);
+        } else {
+            for_each_task(n_blocks * n_panels, run_one);
+        }
     };
-    let n_tasks = n_panels * n_row_blocks;
-    if alone {
-        (0..n_tasks).for_each(run_task);
-    } else {
-        (0..n_tasks).into_par_iter().with_max_len(1).for_each(run_task);
+    // In place, every k of a transposed A is on another cache line: many of them do not stay in the first-level cache.
+    let pack_a = alone && n_blocks == 1 && a.row_stride == 1 && a.columns >= MIN_PACKED_K;
+    if !pack_a {
+        return run_all(whole);
     }
+    PACKED.with_borrow_mut(|buffer| {
+        let packed = at_least(buffer, a.rows * a.columns);
+        // SAFETY: this machine has the instruction set.
+        unsafe { (functions.pack)(a, packed) };
+        run_all(Task { packed: Some(packed), ..whole });
+    });
+}
+
+/// The first `len` elements of a buffer that grows to the largest product's need.
+fn at_least(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    &mut buffer[..len]
+}
+
+/// Computes some rows of a panel's columns.
+fn run_task<V: Vector>(whole: Task, rows: Range<usize>, panel: usize, task_fn: unsafe fn(&Task, &mut [f32])) {
+    let (b, columns) = (whole.b, 2 * V::LANES);
+    let column = panel * columns;
+    let width = columns.min(b.columns - column);
+    let task = Task { rows: (rows.start, rows.end), column, width, ..whole };
+    PANEL.with_borrow_mut(|buffer| {
+        // SAFETY: this machine has the instruction set; the tile is inside C (rows and columns are
+        // bounded above) and no other task writes it.
+        unsafe { task_fn(&task, at_least(buffer, b.rows * columns)) }
+    });
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -198,6 +244,57 @@ unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
     unsafe { tile::<[f32; 4]>(task, panel) }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+unsafe fn pack_avx512(a: View, to: &mut [f32]) {
+    pack_transposed::<std::arch::x86_64::__m512>(a, to);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pack_avx2(a: View, to: &mut [f32]) {
+    pack_transposed::<std::arch::x86_64::__m256>(a, to);
+}
+
+unsafe fn pack_plain(a: View, to: &mut [f32]) {
+    pack_transposed::<[f32; 4]>(a, to);
+}
+
+/// Rows of a register tile: nearly equal heights, so that 100 rows are 8 tiles of 12 or 13, not 7 of 14 and one of 2.
+fn tile_rows(rows: Range<usize>, most: usize, tile: usize) -> Option<Range<usize>> {
+    let (n_rows, n_tiles) = (rows.len(), rows.len().div_ceil(most));
+    let first = |tile: usize| rows.start + n_rows * tile / n_tiles;
+    (tile < n_tiles).then(|| first(tile)..first(tile + 1))
+}
+
+/// Evaluates `$work` with the number of rows as the constant `$H`.
+macro_rules! with_height {
+    ($rows:expr, |$H:ident| $work:expr) => {
+        with_height!(@among $rows, $H, $work, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    };
+    (@among $rows:expr, $H:ident, $work:expr, $($h:literal)*) => {
+        match $rows {
+            $($h => { const $H: usize = $h; $work })*
+            rows => unreachable!("a tile of {rows} rows"),
+        }
+    };
+}
+
+/// Packs a transposed A by tiles (see [`Task::packed`]).
+#[inline(always)]
+fn pack_transposed<V: Vector>(a: View, to: &mut [f32]) {
+    let mut tile = 0;
+    while let Some(rows) = tile_rows(0..a.rows, V::TILE_ROWS, tile) {
+        let lines = &mut to[rows.start * a.columns..rows.end * a.columns];
+        with_height!(rows.len(), |H| {
+            for (k, line) in lines.chunks_exact_mut(H).enumerate() {
+                line.copy_from_slice(&a.values[k * a.column_stride + rows.start..][..H]);
+            }
+        });
+        tile += 1;
+    }
+}
+
 /// Packs the panel of B, then computes register tiles down the rows of A.
 #[inline(always)]
 unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
@@ -216,23 +313,17 @@ unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
 unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
     let panel = &mut panel[..task.b.rows * W * V::LANES];
     pack::<V, W>(task, panel);
-    let n_rows = task.rows.1 - task.rows.0;
-    // Blocks of nearly equal height: 100 rows are 8 blocks of 12 or 13, not 7 of 14 and one of 2.
-    let n_blocks = n_rows.div_ceil(V::TILE_ROWS);
-    let mut row = task.rows.0;
-    for block in 0..n_blocks {
-        let height = n_rows * (block + 1) / n_blocks - n_rows * block / n_blocks;
-        macro_rules! heights {
-            ($($h:literal)*) => {
-                match height {
-                    // SAFETY: row + height stays within the task's rows.
-                    $($h => unsafe { register_tile::<V, W, $h>(task, row, panel) },)*
-                    _ => unreachable!("a tile of {height} rows"),
-                }
-            };
-        }
-        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-        row += height;
+    let mut tile = 0;
+    while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
+        // SAFETY: the tile's rows are among the task's.
+        with_height!(rows.len(), |H| unsafe {
+            if task.packed.is_some() {
+                register_tile::<V, W, H, true>(task, rows.start, panel);
+            } else {
+                register_tile::<V, W, H, false>(task, rows.start, panel);
+            }
+        });
+        tile += 1;
     }
 }
 
@@ -288,32 +379,44 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
 
 /// Sums a tile of `H` rows and W LANES columns over all k and applies the epilogue.
 #[inline(always)]
-unsafe fn register_tile<V: Vector, const W: usize, const H: usize>(task: &Task, row: usize, panel: &[f32]) {
-    let (a, columns, n_k) = (task.a, W * V::LANES, task.b.rows);
+unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const PACKED: bool>(
+    task: &Task,
+    row: usize,
+    panel: &[f32],
+) {
+    let (columns, n_k) = (W * V::LANES, task.b.rows);
+    let (a, row_stride, k_stride) = match task.packed {
+        Some(packed) if PACKED => (packed[row * n_k..][..H * n_k].as_ptr(), 1, H),
+        _ => (
+            task.a.values.as_ptr().wrapping_add(row * task.a.row_stride),
+            task.a.row_stride,
+            task.a.column_stride,
+        ),
+    };
     let ldc = task.b.columns;
     let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
     // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
     // has a constant length.
     let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
-    // SAFETY: `a` holds rows `row..row + H` and all k by the checks of `View::new` and `product`; the panel holds
+    // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel holds
     // W LANES elements for every k; a line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
     // W LANES columns are inside C by the check of `tile` and belong to this task alone: they are written through a raw
     // pointer, since the rest of those rows belongs to other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
-        let mut a_k = a.values.as_ptr().wrapping_add(row * a.row_stride);
+        let mut a_k = a;
         let mut b_k = panel.as_ptr();
         for part in 0..H {
             prefetch_next::<V>(task, row + part);
             for _ in n_k * part / H..n_k * (part + 1) / H {
                 let b: [V; W] = std::array::from_fn(|w| V::load(b_k.add(w * V::LANES)));
                 for h in 0..H {
-                    let x = V::splat(*a_k.add(h * a.row_stride));
+                    let x = V::splat(*a_k.add(h * row_stride));
                     for w in 0..W {
                         sums[h][w] = sums[h][w].add_product(x, b[w]);
                     }
                 }
-                a_k = a_k.wrapping_add(a.column_stride);
+                a_k = a_k.wrapping_add(k_stride);
                 b_k = b_k.add(columns);
             }
         }
@@ -353,7 +456,7 @@ fn prefetch_next<V: Vector>(task: &Task, row: usize) {
     if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
         for buffer in buffers {
             let line = buffer.at(first + row * row_stride + task.column);
-            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch_once(line.wrapping_add(i)));
+            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
         }
     }
     let (share, n_shares) = (row - task.rows.0, task.rows.1 - task.rows.0);
@@ -418,8 +521,17 @@ mod tests {
         (0..rows * columns).map(|i| x[(i % rows) * columns + i / rows]).collect()
     }
 
-    const SHAPES: [[usize; 3]; 7] =
-        [[1, 1, 1], [3, 5, 2], [31, 127, 3], [100, 784, 500], [13, 64, 33], [300, 20, 70], [100, 17, 10]];
+    const SHAPES: [[usize; 3]; 9] = [
+        [1, 1, 1],
+        [3, 5, 2],
+        [31, 127, 3],
+        [100, 784, 500],
+        [13, 64, 33],
+        [300, 20, 70],
+        [100, 17, 10],
+        [20, 300, 40],
+        [300, 1200, 40],
+    ];
 
     #[test]
     fn product_matches_its_definition_and_is_identical_on_every_instruction_set() {

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::layers::column_sums;
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
+use super::team::{TeamForEach, for_each_task};
 use super::{Cpu, M, adam};
 use crate::math::ln_1p;
 use crate::ops::{count_factor, draw_neighbour, hiding_threshold, is_hidden};
@@ -108,7 +109,7 @@ impl CpuBatch {
         y: &mut M,
     ) {
         let (b, outputs) = (self.x.rows, y.columns);
-        y.data.par_chunks_mut(outputs).with_min_len(4).enumerate().for_each(|(row, out)| {
+        y.data.par_chunks_mut(outputs).with_min_len(4).enumerate().team_for_each(|(row, out)| {
             let values = &params.values[row / b * params.stride..];
             out.copy_from_slice(&values[layer.bias.range()]);
             add_rows(isa, self.entries_of(row), &values[layer.weight.range()], out);
@@ -126,7 +127,7 @@ impl CpuBatch {
             let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
             column_sums(isa, dy_of, &mut gradients[layer.bias.range()]);
             let d_weight = Shared::new(&mut gradients[layer.weight.range()]);
-            (0..outputs.div_ceil(STRIPE)).into_par_iter().for_each(|stripe| {
+            for_each_task(outputs.div_ceil(STRIPE), |stripe| {
                 let first = stripe * STRIPE;
                 let width = STRIPE.min(outputs - first);
                 let line = |column: usize| {
@@ -177,14 +178,14 @@ impl Rows for Cpu {
         let (b, n) = (batch.x.rows, rows.n_rows);
         let (columns, neighbours) = (batch.x.columns, batch.neighbours.as_ref());
         let rows_out = batch.x.data.par_chunks_mut(columns).with_min_len(8).zip(&mut batch.row_indices);
-        rows_out.enumerate().for_each(|(index, (out, row))| {
+        rows_out.enumerate().team_for_each(|(index, (out, row))| {
             *row = selected_row(selection, neighbours, index / b, index % b, b, n);
             rows.row_into(*row, out);
         });
         if let Some(input) = &mut batch.input {
             let x = batch.x.data.par_chunks(columns);
             let inputs = input.data.par_chunks_mut(input.columns).with_min_len(8);
-            inputs.zip(x).for_each(|(input, x)| rows.inputs.write(x, input));
+            inputs.zip(x).team_for_each(|(input, x)| rows.inputs.write(x, input));
         }
         if let Some(csr) = sparse(rows) {
             batch.fill_entries(csr, rows);
@@ -199,7 +200,7 @@ impl Rows for Cpu {
     fn hide_cells(&self, rows: &RowsView<'_>, draw: Draw<'_>, rate: f32, batch: &mut CpuBatch) -> Result<()> {
         let (Inputs::Typed(columns), Some(input)) = (rows.inputs, &mut batch.input) else { return Ok(()) };
         let (b, width, threshold) = (batch.x.rows, input.columns, hiding_threshold(rate));
-        input.data.par_chunks_mut(width).with_min_len(8).enumerate().for_each(|(index, input)| {
+        input.data.par_chunks_mut(width).with_min_len(8).enumerate().team_for_each(|(index, input)| {
             let (key, row) = (draw.keys[index / b], index % b);
             for (j, column) in columns.iter().enumerate() {
                 if is_hidden(key, draw.step, row, j, threshold) {

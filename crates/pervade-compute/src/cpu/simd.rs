@@ -67,12 +67,9 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
-    /// Prefetches the cache line that contains `at`; any address is allowed.
+    /// Fetches the cache line that contains `at` into the second-level cache; any address is allowed.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
-    /// The same for data that is used only once.
-    #[inline(always)]
-    fn prefetch_once(_at: *const f32) {}
     /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         for row in 0..8 {
@@ -124,11 +121,6 @@ mod x86 {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
-        fn prefetch_once(at: *const f32) {
-            // SAFETY: a hint; it faults on no address.
-            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
-        }
-        #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
             // SAFETY: both blocks are valid, as the caller guarantees.
             unsafe { transpose8(from, from_stride, to, to_stride) }
@@ -167,11 +159,6 @@ mod x86 {
         fn prefetch(at: *const f32) {
             // SAFETY: a hint; it faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
-        }
-        #[inline(always)]
-        fn prefetch_once(at: *const f32) {
-            // SAFETY: a hint; it faults on no address.
-            unsafe { _mm_prefetch::<_MM_HINT_NTA>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {

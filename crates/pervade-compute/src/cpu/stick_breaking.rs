@@ -8,6 +8,7 @@
 
 use rayon::prelude::*;
 
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::double::{exp, ln, ln_gamma_and_digamma, trigamma};
 use crate::{
@@ -87,7 +88,7 @@ fn divergence(a: f64, b: f64, [first, second]: [f64; 2]) -> (f64, [f64; 2]) {
 impl StickBreaking for Cpu {
     fn stick_breaking(&self, draw: Option<Draw<'_>>, head: &M, weights: &mut M) -> Result<()> {
         let (j, rows) = (weights.columns, weights.rows);
-        weights.data.par_chunks_exact_mut(j).with_min_len(8).enumerate().for_each(|(index, weights)| {
+        weights.data.par_chunks_exact_mut(j).with_min_len(8).enumerate().team_for_each(|(index, weights)| {
             let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
             let mut left = 1.0;
             for k in 0..j - 1 {
@@ -108,27 +109,29 @@ impl StickBreaking for Cpu {
         d_head: &mut M,
     ) -> Result<()> {
         let (j, rows) = (d_weights.columns, d_weights.rows);
-        d_head.data.par_chunks_exact_mut(2 * j).with_min_len(8).enumerate().for_each(|(index, d_head)| {
-            let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
-            let dw = &d_weights.data[index * j..(index + 1) * j];
-            // Fractions, the derivatives of their logarithms, and the length of the stick before each.
-            let (mut fractions, mut left) = ([(0.0, [0.0; 2], 0.0); MAX_STICKS], 1.0);
-            for k in 0..j - 1 {
-                let (v, slopes) = fraction(draw, index / rows, index % rows, head, k);
-                fractions[k] = (v, slopes, left);
-                left *= 1.0 - v;
-            }
-            // All later weights depend on the remaining stick.
-            let mut d_left = f64::from(dw[j - 1]);
-            for k in (0..j - 1).rev() {
-                let (v, slopes, left) = fractions[k];
-                let d_weight = f64::from(dw[k]);
-                let d_log_v = v * left * (d_weight - d_left);
-                d_left = v * d_weight + (1.0 - v) * d_left;
-                d_head[k] += (d_log_v * slopes[0]) as f32;
-                d_head[j + k] += (d_log_v * slopes[1]) as f32;
-            }
-        });
+        d_head.data.par_chunks_exact_mut(2 * j).with_min_len(8).enumerate().team_for_each(
+            |(index, d_head)| {
+                let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
+                let dw = &d_weights.data[index * j..(index + 1) * j];
+                // Fractions, the derivatives of their logarithms, and the length of the stick before each.
+                let (mut fractions, mut left) = ([(0.0, [0.0; 2], 0.0); MAX_STICKS], 1.0);
+                for k in 0..j - 1 {
+                    let (v, slopes) = fraction(draw, index / rows, index % rows, head, k);
+                    fractions[k] = (v, slopes, left);
+                    left *= 1.0 - v;
+                }
+                // All later weights depend on the remaining stick.
+                let mut d_left = f64::from(dw[j - 1]);
+                for k in (0..j - 1).rev() {
+                    let (v, slopes, left) = fractions[k];
+                    let d_weight = f64::from(dw[k]);
+                    let d_log_v = v * left * (d_weight - d_left);
+                    d_left = v * d_weight + (1.0 - v) * d_left;
+                    d_head[k] += (d_log_v * slopes[0]) as f32;
+                    d_head[j + k] += (d_log_v * slopes[1]) as f32;
+                }
+            },
+        );
         Ok(())
     }
 
@@ -137,7 +140,7 @@ impl StickBreaking for Cpu {
         let constants: f64 = (0..j - 1).map(|k| ln_beta(prior.beta(k, j))).sum();
         let per_row = sums.rows(head.restarts * rows);
         let rows_out = d_head.data.par_chunks_exact_mut(2 * j).zip(per_row.par_iter_mut());
-        rows_out.with_min_len(4).enumerate().for_each(|(index, (d_head, row_sums))| {
+        rows_out.with_min_len(4).enumerate().team_for_each(|(index, (d_head, row_sums))| {
             let head = &head.data[index * 2 * j..(index + 1) * 2 * j];
             d_head.fill(0.0);
             let mut total = constants;

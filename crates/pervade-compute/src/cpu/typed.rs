@@ -4,6 +4,7 @@ use rayon::iter::Either;
 use rayon::prelude::*;
 
 use super::simd::{Isa, for_isa};
+use super::team::TeamForEach;
 use super::{Cpu, CpuSums, M};
 use crate::math::double::{exp_lanes, ln};
 use crate::ops::density::{Explained, count_slope, count_without_coefficient};
@@ -77,7 +78,7 @@ impl TypedLikelihood for Cpu {
             _ => Either::Right(scales.data.par_chunks_mut(n_scales)),
         };
         let rows = output.data.par_chunks_mut(n_outputs).zip(scales).zip(per_row.par_iter_mut());
-        rows.with_min_len(4).enumerate().for_each(|(sample, ((output, scales), row_sums))| {
+        rows.with_min_len(4).enumerate().team_for_each(|(sample, ((output, scales), row_sums))| {
             let (restart, i) = (sample / n_samples, sample % n_samples % b);
             let target = &x.data[restart * x.stride() + i * x.columns..][..x.columns];
             row_sums[0] = columns.explain(self.isa, target, -1.0 / n_samples as f64, output, scales);
