@@ -13,7 +13,7 @@ const DIGITS = path.resolve("crates/pervade-cli/assets/digits.csv.gz");
 const QUICK = ["--hidden", "32", "--pretrain-epochs", "30", "--epochs", "5", "--device", "cpu", "--quiet"];
 
 // Starts the server and waits for its address.
-async function serve(folder, args, port = 0) {
+export async function serve(folder, args, port = 0) {
   const child = spawn(PERVADE, ["explore", ...args, "--no-open", "--json", "--port", String(port)], {
     cwd: folder,
     stdio: ["ignore", "pipe", "ignore"],
