@@ -30,6 +30,7 @@ from pervade import VaDE
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts/site"))
 
+import check  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
@@ -349,3 +350,21 @@ def test_the_example_of_the_readme(capsys):
     exec(example, scope)
     assert set(scope["vade"].labels_) == set(range(10))
     assert "(16, 64)" in capsys.readouterr().out
+
+
+def test_faults_of_a_site_are_found(tmp_path):
+    page = '<h1 id="top">A</h1><a href="b.html#there">b</a><a href="https://example.org/x">x</a>'
+    (tmp_path / "a.html").write_text(page)
+    (tmp_path / "b.html").write_text('<h1>B</h1><p id="there"></p><a href="a.html#top">a</a><a href="#there">c</a>')
+    assert list(check.problems(tmp_path)) == []
+    faults = {
+        '<a href="c.html">c</a>': "a.html: c.html does not exist",
+        '<a href="b.html#here">b</a>': "a.html: b.html#here has no such anchor",
+        '<script src="https://example.org/x.js"></script>': "a.html: loads https://example.org/x.js",
+        '<a href="http://example.org">x</a>': "a.html: the link http://example.org is malformed",
+        '<img src="d.png">': "a.html: d.png does not exist",
+        "<h1>Again</h1>": "a.html: 2 headings of the first level",
+    }
+    for more, fault in faults.items():
+        (tmp_path / "a.html").write_text(page + more)
+        assert list(check.problems(tmp_path)) == [fault]

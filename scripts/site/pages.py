@@ -103,13 +103,15 @@ def kind(line):
 def with_blank_lines(text):
     """GitHub needs no blank line before a list, a table or a comment, and an indent of two within a list; Python-Markdown
     does."""
-    lines = []
+    lines, is_paragraph = [], False
     for line in text.split("\n"):
         before, now = kind(lines[-1] if lines else ""), kind(line)
-        is_same = now in (before, "blank", "continued") or (before, now) == ("continued", "list")
+        # A line that continues an item belongs to its list; a paragraph of its own within an item ends with a blank line.
+        is_same = now in (before, "blank", "continued") or (before == "continued" and now == "list" and not is_paragraph)
         if before != "blank" and not is_same and {before, now} & {"list", "table", "comment"}:
             lines.append("")
-        lines.append("    " + line.lstrip() if (before, now) == ("blank", "continued") else line)
+        is_paragraph = now == "continued" and (is_paragraph or before == "blank")
+        lines.append("    " + line.lstrip() if is_paragraph else line)
     return "\n".join(lines)
 
 
