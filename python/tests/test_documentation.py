@@ -291,6 +291,7 @@ def short_training(monkeypatch):
     monkeypatch.setattr(pervade.datasets, "load_digits", lambda: few)
 
 
+@pytest.mark.filterwarnings("ignore::pervade.FitWarning")
 @pytest.mark.parametrize("name", pages_of_the_site())
 def test_the_blocks_of_a_page(name, tmp_path, stand_ins, monkeypatch, short_training):
     found = list(blocks(pages_of_the_site()[name]))

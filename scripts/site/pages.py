@@ -21,9 +21,9 @@ PICTURES = {".png", ".svg"}
 # Pages of the site by section, as files of the repository; the order of the guide is that of its own list.
 SECTIONS = {
     "Guide": ["docs/guide/README.md"],
-    "Concepts": ["docs/glossary.md", "docs/maths.md"],
+    "Concepts": ["docs/glossary.md", "docs/maths.md", "docs/paper.md"],
     "Reference": ["docs/data.md"],
-    "Results": ["docs/results.md", "docs/paper.md", "repro/table2.md", "repro/table3.md", "repro/compare/digits.md", "docs/performance.md"],
+    "Results": ["docs/results.md", "repro/table2.md", "repro/table3.md", "repro/compare/digits.md", "docs/performance.md"],
     "Project": ["CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/cuda.md"],
 }
 FIRST = "README.md"
