@@ -103,7 +103,7 @@ class VaDE(
     precision : {"fp32", "tf32"}, default="fp32"
         Rounding of the factors of matrix products on CUDA.
     latents : int, default=None
-        Columns of the latent space. [10, or half the number of columns if that is less]
+        Columns of the latent space. [12, or half the number of columns if that is less]
     network : {"dense", "conv"}, default=None
         What the networks are made of: fully connected layers, or convolutions for images. ["dense"]
     hidden : sequence of int, default=None

@@ -13,7 +13,7 @@ const DIGITS = path.resolve("crates/pervade-cli/assets/digits.csv.gz");
 const QUICK = ["--hidden", "32", "--pretrain-epochs", "30", "--epochs", "5", "--device", "cpu", "--quiet"];
 
 // Starts the server and waits for its address.
-async function serve(folder, args, port = 0) {
+export async function serve(folder, args, port = 0) {
   const child = spawn(PERVADE, ["explore", ...args, "--no-open", "--json", "--port", String(port)], {
     cwd: folder,
     stdio: ["ignore", "pipe", "ignore"],
@@ -32,7 +32,7 @@ const visit = (browser, served, options) =>
   openUrl(browser, served.url, (to) => to.startsWith(`${served.origin}/`), options);
 
 // Draws a lasso around a part of the map, in shares of its width and height.
-async function lasso(page, [x0, y0, x1, y1]) {
+export async function lasso(page, [x0, y0, x1, y1]) {
   const box = await checks.frameBox(page);
   const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
   await page.keyboard.down("Shift");

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::cache::cache_folder;
 use crate::commands::{
     assign, bench, card, compare, completions, demo, describe, doctor, evaluate, explore, export, fit,
-    generate, impute, inspect, map, report, reproduce, rows,
+    generate, impute, inspect, map, reference, report, reproduce, rows,
 };
 use crate::console::Console;
 use crate::files::{Files, Kind};
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Reference(reference::ReferenceArgs),
 }
 
 const EVERYWHERE: &str = "Everywhere";

@@ -264,34 +264,55 @@ fn check_finite(path: &Path, key: &str, value: &toml::Value) -> Result<()> {
     }
 }
 
+/// The values of both recipes, as they would be typed.
+pub(crate) struct Defaults {
+    robust: Map<String, Value>,
+    paper: Map<String, Value>,
+}
+
+impl Defaults {
+    pub(crate) fn new() -> Self {
+        let of = |recipe| Settings::recipe(recipe, Clusters::Fixed(0)).to_keys();
+        Self { robust: of(Recipe::Robust), paper: of(Recipe::Paper) }
+    }
+
+    /// The names of all settings.
+    #[cfg(test)]
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.robust.keys().cloned().collect()
+    }
+
+    /// The default of a setting and its value in the recipe `paper`; none for the number of clusters, which has to be given.
+    pub(crate) fn of(&self, key: &str) -> (Option<String>, Option<String>) {
+        let shown = |values: &Map<String, Value>| match (key, values.get(key)) {
+            ("clusters", _) | (_, None) => None,
+            ("components", Some(value)) if !value.is_null() => Some("K".to_string()),
+            (_, Some(value)) => Some(short(value)),
+        };
+        (shown(&self.robust), if key == "recipe" { shown(&self.robust) } else { shown(&self.paper) })
+    }
+}
+
+/// The command `fit` as it is defined, without defaults in its help.
+pub(crate) fn fit_flags() -> clap::Command {
+    SettingFlags::augment_args(clap::Command::new("fit"))
+}
+
 /// Adds the default to the help of every setting.
 pub(crate) fn state_defaults(fit: clap::Command) -> clap::Command {
-    let of = |recipe| typed(&Settings::recipe(recipe, Clusters::Fixed(0)).to_keys()).unwrap_or_default();
-    let (robust, paper) = (of(Recipe::Robust), of(Recipe::Paper));
+    let defaults = Defaults::new();
     let ids: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-    let fields = typed_fields();
-    ids.into_iter().filter(|id| id != "clusters" && fields.contains(id)).fold(fit, |fit, id| {
-        let shown = |values: &Map<String, Value>| match (id.as_str(), values.get(&id)) {
-            ("components", Some(_)) => "K".to_string(),
-            (_, None) => "from the data".to_string(),
-            (_, Some(value)) => short(value),
-        };
-        let (robust, paper) = (shown(&robust), shown(&paper));
-        let default = if robust == paper || id == "recipe" {
-            format!(" [default: {robust}]")
-        } else {
-            format!(" [default: {robust}; paper: {paper}]")
+    ids.into_iter().fold(fit, |fit, id| {
+        let default = match defaults.of(&id) {
+            (Some(robust), Some(paper)) if robust == paper => format!(" [default: {robust}]"),
+            (Some(robust), Some(paper)) => format!(" [default: {robust}; paper: {paper}]"),
+            _ => return fit,
         };
         fit.mut_arg(id, |arg| {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             arg.help(help + &default)
         })
     })
-}
-
-/// The names of all settings.
-fn typed_fields() -> Vec<String> {
-    Settings::recipe(Recipe::Robust, Clusters::Auto).to_keys().into_iter().map(|(key, _)| key).collect()
 }
 
 /// The default model file in the current folder, named after the data: `a/b.csv.gz` gives `b.pervade`.
@@ -314,7 +335,7 @@ mod tests {
         let fit = crate::args::command().find_subcommand("fit").unwrap().clone();
         let flags: Vec<String> = fit.get_arguments().map(|arg| arg.get_id().to_string()).collect();
         let missing: Vec<String> =
-            typed_fields().into_iter().filter(|field| !flags.contains(field)).collect();
+            Defaults::new().keys().into_iter().filter(|field| !flags.contains(field)).collect();
         assert_eq!(missing, Vec::<String>::new());
     }
 

@@ -20,7 +20,7 @@ use crate::{Outcome, outputs, words};
 /// Generate new rows, of one cluster or of all in the proportions of the data
 #[derive(Args)]
 #[command(after_help = "Examples:
-  pervade generate digits.pervade --out new.png               ten pictures of every cluster
+  pervade generate pictures.pervade --out new.png             ten pictures of every cluster
   pervade generate table.pervade --cluster 3 --count 500 --out new.csv")]
 pub(crate) struct GenerateArgs {
     /// A model that `pervade fit` wrote

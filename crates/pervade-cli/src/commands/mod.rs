@@ -16,6 +16,7 @@ pub(crate) mod generate;
 pub(crate) mod impute;
 pub(crate) mod inspect;
 pub(crate) mod map;
+pub(crate) mod reference;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod rows;
@@ -59,6 +60,7 @@ pub(crate) fn run(cli: &Cli, args: &[OsString], console: &Console) -> Result<Out
         Command::Bench(typed) => bench::run(typed, common, console),
         Command::Doctor(typed) => doctor::run(typed, common, console),
         Command::Completions(typed) => completions::run(typed, console),
+        Command::Reference(typed) => reference::run(typed, console),
     }
 }
 

@@ -78,7 +78,7 @@ Methods:";
 pub(crate) fn list_methods(compare: clap::Command) -> clap::Command {
     let rivals = pervade_rivals::methods::<Cpu>();
     let all = VADE.iter().map(|vade| (vade.0, vade.2)).chain(rivals.iter().map(|m| (m.name, m.about)));
-    let text = all.fold(EXAMPLES.to_string(), |text, (name, about)| text + &format!("\n  {name:<12}{about}"));
+    let text = all.fold(EXAMPLES.to_string(), |text, (name, about)| text + &format!("\n  {name:<14}{about}"));
     compare.after_help(text)
 }
 
