@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, UInt8Type};
-use arrow_array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array};
+use arrow_array::{Array as _, ArrayRef, ArrowPrimitiveType, Float64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field};
 

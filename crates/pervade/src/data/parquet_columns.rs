@@ -1,7 +1,8 @@
 //! Columns of a Parquet file in the types that it gives them.
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array as _, ArrayRef, AsArray};
+use arrow_array::{Array as _, ArrayRef};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, TimeUnit};
 
