@@ -15,9 +15,29 @@ Examples
 (1797,)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pervade._core import __version__
-from pervade._report import Report
-from pervade._vade import VaDE
-from pervade._warnings import FitWarning
+
+if TYPE_CHECKING:
+    from pervade._report import Report
+    from pervade._vade import VaDE
+    from pervade._warnings import FitWarning
 
 __all__ = ["FitWarning", "Report", "VaDE", "__version__"]
+
+# Imported when first used: the command `pervade` needs neither NumPy nor scikit-learn, and starts at once.
+_MODULES = {"FitWarning": "pervade._warnings", "Report": "pervade._report", "VaDE": "pervade._vade"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -128,3 +128,15 @@ def test_the_command():
     assert command("nonsense").returncode == 2
     script = subprocess.run(["pervade", "--help"], capture_output=True, text=True, check=False, env=None)
     assert script.returncode == 0 and "pervade demo" in script.stdout
+
+
+def test_the_command_starts_without_numpy_and_scikit_learn():
+    heavy = "import sys; import pervade.__main__; print({'numpy', 'sklearn', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_what_the_package_offers():
+    names = "import pervade; print(set(pervade.__all__) <= set(dir(pervade)), pervade.VaDE.__name__, hasattr(pervade, 'nonsense'))"
+    done = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "VaDE", "False"]

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
-use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, ListArray};
-use arrow::datatypes::Float32Type;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_array::types::Float32Type;
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, ListArray};
 use pervade::data::{ReadOptions, read_bytes, read_label_bytes};
 
 /// Number of damaged files to read.

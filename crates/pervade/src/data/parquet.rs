@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, UInt8Type};
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, UInt8Type};
+use arrow_array::{Array as _, ArrayRef, ArrowPrimitiveType, Float64Array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field};
 
 use super::bytes::FileBytes;
 use super::dataset::{Dataset, Values};
@@ -396,8 +398,8 @@ pub(super) fn flatten(
     }
 }
 
-fn lists<O: arrow::array::OffsetSizeTrait>(
-    list: &arrow::array::GenericListArray<O>,
+fn lists<O: arrow_array::OffsetSizeTrait>(
+    list: &arrow_array::GenericListArray<O>,
     first_row: usize,
     name: &str,
     location: &str,

@@ -1,8 +1,10 @@
 //! Columns of a Parquet file in the types that it gives them.
 
-use arrow::array::{Array as _, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array as _, ArrayRef};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, TimeUnit};
 
 use super::parquet::{column_names, flatten, list_element, uneven};
 use super::parquet_file::damaged;
@@ -84,7 +86,7 @@ impl Builder {
                 if let Some(order) = order {
                     let levels = column.as_any_dictionary().values().clone();
                     let levels =
-                        arrow::compute::cast(&levels, &DataType::Utf8).map_err(|e| damaged(location, &e))?;
+                        arrow_cast::cast(&levels, &DataType::Utf8).map_err(|e| damaged(location, &e))?;
                     for level in levels.as_string::<i32>().iter().flatten() {
                         if !order.iter().any(|known| known == level) {
                             order.push(level.to_string());
@@ -101,8 +103,8 @@ impl Builder {
                 };
                 *per_second =
                     if let DataType::Timestamp(unit, _) = &kind { self::per_second(unit) } else { 1 };
-                let whole = arrow::compute::cast(&cast(&kind)?, &DataType::Int64)
-                    .map_err(|e| damaged(location, &e))?;
+                let whole =
+                    arrow_cast::cast(&cast(&kind)?, &DataType::Int64).map_err(|e| damaged(location, &e))?;
                 ticks.extend(whole.as_primitive::<Int64Type>().iter());
             }
             Builder::Lists(columns) => {
@@ -113,7 +115,7 @@ impl Builder {
                     return Err(uneven(location, first_row, name, width, columns.len()));
                 }
                 let numbers =
-                    arrow::compute::cast(&values, &DataType::Float64).map_err(|e| damaged(location, &e))?;
+                    arrow_cast::cast(&values, &DataType::Float64).map_err(|e| damaged(location, &e))?;
                 let numbers = numbers.as_primitive::<Float64Type>().values().clone();
                 for (k, column) in columns.iter_mut().enumerate() {
                     grow(column, numbers.len() / width.max(1), &what, FEWER)?;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
 
 use super::bytes::FileBytes;
 use super::options::{ReadOptions, Table};

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{
+use arrow_array::RecordBatch;
+use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, Float32Array, Float64Array, Int64Array, StringArray,
     TimestampMicrosecondArray, UInt32Array,
 };
-use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 
 use super::options::Kept;
