@@ -25,13 +25,16 @@ thread_local! {
 
 /// All bytes of a connection.
 pub fn connect(bytes: &[u8]) {
-    EXPLORERS.with_borrow_mut(|explorers| {
-        let received = explorers[0].connect(bytes).unwrap();
-        assert!(received.is_empty() || received.starts_with(b"HTTP/1."), "{}", received.escape_ascii());
-        let has_token = bytes.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes());
-        let is_answered = received.windows(7).any(|window| window == b" 200 OK");
-        assert!(has_token || !is_answered, "who does not have the token gets no answer");
-    });
+    let received = received(bytes);
+    assert!(received.is_empty() || received.starts_with(b"HTTP/1."), "{}", received.escape_ascii());
+    let has_token = bytes.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes());
+    let is_answered = received.windows(7).any(|window| window == b" 200 OK");
+    assert!(has_token || !is_answered, "who does not have the token gets no answer");
+}
+
+/// What the server sends to who sends these bytes.
+pub fn received(bytes: &[u8]) -> Vec<u8> {
+    EXPLORERS.with_borrow_mut(|explorers| explorers[0].connect(bytes).unwrap())
 }
 
 /// The body of a question; the first byte selects the question, and the model: of a table or of pictures.

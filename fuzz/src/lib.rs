@@ -1,7 +1,7 @@
 //! The fuzz targets: each reads its bytes in every supported way. A crash is a finding, and so is a broken promise: a model that
 //! was accepted but cannot be saved, pieces that are not the whole, an answer of the server that is none.
 
-mod explore;
+pub mod explore;
 mod fixtures;
 mod models;
 mod parts;
@@ -58,9 +58,12 @@ fn divided(bytes: &[u8], most: usize) -> Vec<&[u8]> {
     files
 }
 
-/// The folder for the files of this process.
+/// The folder for the files of this process, in memory if that is possible.
 pub fn scratch_root() -> PathBuf {
-    std::env::temp_dir().join(format!("pervade-fuzz-{}", std::process::id()))
+    let memory = PathBuf::from("/dev/shm");
+    let is_free = std::env::var_os("TMPDIR").is_none() && memory.is_dir();
+    let folder = if is_free { memory } else { std::env::temp_dir() };
+    folder.join(format!("pervade-fuzz-{}", std::process::id()))
 }
 
 /// A folder for the files of a target.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use pervade::Cpu;
 use pervade::data::Dataset;
 use pervade::describe::ColumnTexts;
 use pervade::model::{Cells, Vade, reseal};
 use pervade::names::ClusterNames;
 use pervade::train::checkpoint::check_bytes;
-use pervade::Cpu;
 use pervade_cli::fuzzing::read_settings;
 use pervade_export::card::card;
 use pervade_export::onnx::{OnnxOptions, onnx};

@@ -72,7 +72,10 @@ fn assert_same(a: &Table, b: &Table) {
     for i in 0..a.data.n_rows().min(1000) {
         for j in 0..a.data.n_columns().min(100) {
             let (a, b) = (a.data.cell(i, j), b.data.cell(i, j));
-            assert!(a.to_bits() == b.to_bits() || a == b || a.is_nan() && b.is_nan(), "{a} and {b} at {i}, {j}");
+            assert!(
+                a.to_bits() == b.to_bits() || a == b || a.is_nan() && b.is_nan(),
+                "{a} and {b} at {i}, {j}"
+            );
         }
     }
 }

@@ -267,13 +267,19 @@ fn explorer() -> Vec<Seed> {
         seed("questions", "pictures-walk", &b"\x85{\"from\":0,\"to\":1,\"steps\":3}"[..]),
         seed("requests", "page", format!("GET /?token={TOKEN} HTTP/1.1\r\nHost: localhost:4000\r\n\r\n")),
         seed("requests", "code", format!("GET /?code=once-{TOKEN} HTTP/1.1\r\nHost: localhost:4000\r\n\r\n")),
-        seed("requests", "none", "GET / HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nOrigin: http://127.0.0.1:4000\r\n\r\n"),
+        seed(
+            "requests",
+            "none",
+            "GET / HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nOrigin: http://127.0.0.1:4000\r\n\r\n",
+        ),
         seed("requests", "other-host", "GET http://example.org/ HTTP/1.0\r\nHost: example.org\r\n\r\n"),
         seed("requests", "alive", format!("GET /api/alive HTTP/1.1\r\n{head}Connection: close\r\n\r\n")),
         seed(
             "requests",
             "chunked",
-            format!("POST /api/row HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n9\r\n{{\"row\":3}}\r\n0\r\n\r\n"),
+            format!(
+                "POST /api/row HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n9\r\n{{\"row\":3}}\r\n0\r\n\r\n"
+            ),
         ),
     ];
     let mut several = Vec::new();

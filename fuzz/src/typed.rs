@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use pervade::Cpu;
-use pervade::data::{
-    FilledTable, OutputFormat, ReadOptions, Schema, Table, read_bytes, read_label_bytes,
-};
+use pervade::data::{FilledTable, OutputFormat, ReadOptions, Schema, Table, read_bytes, read_label_bytes};
 use pervade::model::{Cells, Matched};
 use pervade_cli::fuzzing::{name_columns, read_settings};
 
@@ -23,7 +21,9 @@ pub fn read_typed(bytes: &[u8]) {
             Some(("#keep", name)) => options.keep.push(name.to_string()),
             Some(("#missing", word)) => options.missing.push(word.to_string()),
             // Not a file of this machine.
-            Some(("#labels", column)) if column.starts_with("column:") => options.labels = column.parse().ok(),
+            Some(("#labels", column)) if column.starts_with("column:") => {
+                options.labels = column.parse().ok()
+            }
             _ => {}
         }
     }

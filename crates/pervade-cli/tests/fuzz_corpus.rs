@@ -36,6 +36,7 @@ fn inputs() -> BTreeMap<String, Vec<(String, Vec<u8>)>> {
 #[test]
 fn no_input_of_the_past_is_a_finding() {
     let mut inputs = inputs();
+    check_answers(&inputs["requests"]);
     for (target, run) in TARGETS {
         let inputs = inputs.remove(target).unwrap_or_default();
         assert!(inputs.len() > 1, "{target} has no input");
@@ -46,4 +47,19 @@ fn no_input_of_the_past_is_a_finding() {
     }
     assert_eq!(inputs.into_keys().collect::<Vec<_>>(), Vec::<String>::new(), "targets that do not exist");
     fs::remove_dir_all(targets::scratch_root()).unwrap();
+}
+
+/// Otherwise fuzzing would begin with requests that the server refuses.
+fn check_answers(requests: &[(String, Vec<u8>)]) {
+    for (name, bytes) in requests {
+        let (wanted, n) = match name.as_str() {
+            "code" => ("HTTP/1.1 303 See Other", 1),
+            "none" | "other-host" => ("403 Forbidden", 1),
+            "several" => ("HTTP/1.1 200 OK", 6),
+            corpus if corpus.starts_with("fuzz/") => continue,
+            _ => ("HTTP/1.1 200 OK", 1),
+        };
+        let received = String::from_utf8(targets::explore::received(bytes)).unwrap();
+        assert_eq!(received.matches(wanted).count(), n, "{name}: {received}");
+    }
 }

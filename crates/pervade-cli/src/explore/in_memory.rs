@@ -26,13 +26,20 @@ const PORT: u16 = 4000;
 pub struct InMemory<'a> {
     worker: Worker<'a, Cpu>,
     unnamed: ClusterNames,
+    page: Page,
     token: String,
     runtime: Runtime,
 }
 
 impl<'a> InMemory<'a> {
     /// An explorer of a table; names of clusters are written to `names`. Requests need the header `Host: 127.0.0.1:4000`.
-    pub fn new(model: &'a Vade, table: &'a Table, device: &'a Cpu, names: &Path, token: &str) -> Result<Self> {
+    pub fn new(
+        model: &'a Vade,
+        table: &'a Table,
+        device: &'a Cpu,
+        names: &Path,
+        token: &str,
+    ) -> Result<Self> {
         let name = || "fuzzed".to_string();
         let explored =
             Explored { model, table, model_name: name(), data: name(), title: name(), points: 100 };
@@ -41,16 +48,16 @@ impl<'a> InMemory<'a> {
         let worker = Worker::new(explored, device, unnamed.clone(), names_file, &console)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|e| Error::device(format!("no timer could be started: {e}")))?;
-        Ok(Self { worker, unnamed, token: token.to_string(), runtime })
+        let page = Page::default();
+        page.set(worker.html());
+        Ok(Self { worker, unnamed, page, token: token.to_string(), runtime })
     }
 
     /// What the server sends to a client that sends these bytes and then closes its end. A panic of an answer is not caught.
     /// The next client finds no names.
     pub fn connect(&mut self, sent: &[u8]) -> Result<Vec<u8>> {
-        let page = Page::default();
-        page.set(self.worker.html());
         let guard = Guard::with_token(PORT, &self.token);
-        let state = State::new(guard, page.clone(), self.worker.n_rows());
+        let state = State::new(guard, self.page.clone(), self.worker.n_rows());
         let (sender, jobs) = mpsc::sync_channel(super::server::MOST_WAITING);
         let mut stream = Stream { sent, received: Vec::new() };
         let entered = self.runtime.enter();
@@ -65,7 +72,7 @@ impl<'a> InMemory<'a> {
             while let Ok(job) = jobs.try_recv() {
                 is_asked = true;
                 let answer = self.worker.answer(job.endpoint, &job.body);
-                job.reply(answer, &self.worker, &page);
+                job.reply(answer, &self.worker, &self.page);
             }
             // All bytes are there from the beginning: nothing else can happen later.
             if !is_asked && !woken.0.swap(false, Ordering::SeqCst) {
@@ -92,7 +99,11 @@ impl<'a> InMemory<'a> {
     }
 
     fn forget_names(&mut self) -> Result<()> {
-        if self.worker.names == self.unnamed { Ok(()) } else { self.worker.rename(self.unnamed.clone()) }
+        if self.worker.names != self.unnamed {
+            self.worker.rename(self.unnamed.clone())?;
+            self.page.set(self.worker.html());
+        }
+        Ok(())
     }
 }
 
