@@ -1,184 +1,74 @@
-//! The fuzz targets: each parses its bytes in every supported way; only a crash is a finding.
+//! The fuzz targets: each reads its bytes in every supported way. A crash is a finding, and so is a broken promise: a model that
+//! was accepted but cannot be saved, pieces that are not the whole, an answer of the server that is none.
 
+pub mod explore;
+mod fixtures;
+mod models;
+mod parts;
+mod readers;
 pub mod seeds;
+mod typed;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-
-use pervade::compute::Cpu;
-use pervade::config::Settings;
-use pervade::data::{
-    Dataset, FilledTable, OutputFormat, ReadOptions, Table, read, read_bytes, read_label_bytes,
-};
-use pervade::model::{Vade, reseal};
-use pervade::train::checkpoint::check_bytes;
+use std::path::PathBuf;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 13] = [
-    ("npy", |bytes| read_all(bytes, "npy")),
-    ("npz", |bytes| read_all(bytes, "npz")),
-    ("idx", |bytes| read_all(bytes, "idx")),
-    ("text", |bytes| read_all(bytes, "csv")),
-    ("svmlight", |bytes| read_all(bytes, "svm")),
-    ("mat", |bytes| read_all(bytes, "mat")),
-    ("parquet", |bytes| read_all(bytes, "parquet")),
-    ("folders", read_folder_with),
-    ("images", read_images),
-    ("labels", read_labels),
-    ("config", read_config),
-    ("model", |bytes| with_and_without_checksum(bytes, use_model)),
-    ("checkpoint", |bytes| with_and_without_checksum(bytes, |bytes| drop(check_bytes(bytes)))),
+pub const TARGETS: [(&str, Target); 20] = [
+    ("npy", |bytes| readers::read_all(bytes, "npy")),
+    ("npz", |bytes| readers::read_all(bytes, "npz")),
+    ("idx", |bytes| readers::read_all(bytes, "idx")),
+    ("text", |bytes| readers::read_all(bytes, "csv")),
+    ("svmlight", |bytes| readers::read_all(bytes, "svm")),
+    ("mat", |bytes| readers::read_all(bytes, "mat")),
+    ("parquet", |bytes| readers::read_all(bytes, "parquet")),
+    ("folders", readers::read_folder_with),
+    ("images", readers::read_images),
+    ("labels", readers::read_labels),
+    ("parts", parts::read_parts),
+    ("schema", typed::read_typed),
+    ("impute", typed::read_new_rows),
+    ("config", models::read_config),
+    ("column-names", typed::read_column_names),
+    ("names", models::read_names),
+    ("model", |bytes| models::with_and_without_checksum(bytes, models::use_model)),
+    ("checkpoint", |bytes| models::with_and_without_checksum(bytes, models::read_checkpoint)),
+    ("requests", explore::connect),
+    ("questions", explore::ask),
 ];
 
-/// Calls the target with the bytes unchanged and with a valid checksum: otherwise fuzzing would not get past it.
-fn with_and_without_checksum(bytes: &[u8], target: Target) {
-    target(bytes);
-    let mut sealed = bytes.to_vec();
-    reseal(&mut sealed);
-    if sealed != bytes {
-        target(&sealed);
+/// Targets that call decoders whose panics the readers catch.
+pub const CATCHES_PANICS: [&str; 3] = ["parquet", "parts", "impute"];
+
+/// Divides the bytes of a target that needs several files.
+const DIVIDER: &[u8] = b"\n%%\n";
+
+/// The files in the bytes of a target, at most `most`.
+fn divided(bytes: &[u8], most: usize) -> Vec<&[u8]> {
+    let mut rest = bytes;
+    let mut files = Vec::new();
+    while files.len() + 1 < most {
+        let Some(at) = rest.windows(DIVIDER.len()).position(|window| window == DIVIDER) else { break };
+        files.push(&rest[..at]);
+        rest = &rest[at + DIVIDER.len()..];
     }
+    files.push(rest);
+    files
 }
 
-/// A model that is accepted must also be usable.
-fn use_model(bytes: &[u8]) {
-    let Ok(model) = Vade::from_bytes(bytes, Path::new("fuzzed")) else { return };
-    let (cpu, d) = (Cpu::new(), model.n_columns());
-    let row = Dataset::from_rows(1, d, (0..d).map(|i| i as f32 / d as f32).collect()).unwrap();
-    let _ = model.assign(&cpu, &row);
-    let _ = model.score(&cpu, &row);
-    let _ = model.generate(&cpu, None, 2, 0);
-    assert!(model.to_bytes().is_ok());
+/// The folder for the files of this process, in memory if that is possible.
+pub fn scratch_root() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let is_free = std::env::var_os("TMPDIR").is_none() && memory.is_dir();
+    let folder = if is_free { memory } else { std::env::temp_dir() };
+    folder.join(format!("pervade-fuzz-{}", std::process::id()))
 }
 
-/// A file of labels; the first byte chooses the file extension.
-fn read_labels(bytes: &[u8]) {
-    const EXTENSIONS: [&str; 7] = ["txt", "csv", "npy", "npz", "idx", "mat", "gz"];
-    let Some((&first, content)) = bytes.split_first() else { return };
-    if !content.starts_with(b"PAR1") {
-        let _ = read_label_bytes(content, EXTENSIONS[usize::from(first) % EXTENSIONS.len()]);
-    }
-}
-
-/// A configuration file, as the command reads it; its settings are checked against a small table.
-fn read_config(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(keys) = toml::from_str::<serde_json::Map<String, serde_json::Value>>(text) else { return };
-    let Ok(settings) = Settings::from_keys(keys) else { return };
-    let data = Dataset::from_rows(40, 2, (0..80).map(|i| (i * 7 % 11) as f32).collect()).unwrap();
-    let _ = settings.check(&data);
-}
-
-/// A folder of two images, one of which is the bytes.
-fn read_images(bytes: &[u8]) {
-    // 2 x 2 grey pixels.
-    const GOOD: &[u8] =
-        b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x02\x00\x00\x00\x02\x08\x00\x00\
-        \x00\x00W\xddR\xf8\x00\x00\x00\x0eIDATx\x9cc`\x08`X\xf0\x01\x00\x03v\x01\xe1=[$\xb8\x00\
-        \x00\x00\x00IEND\xaeB`\x82";
-    let root = scratch("images");
-    fs::create_dir_all(&root).unwrap();
-    fs::write(root.join("a.png"), GOOD).unwrap();
-    fs::write(root.join("b.png"), bytes).unwrap();
-    let _ = read(&root, &ReadOptions::default());
-}
-
-/// A scratch folder of this process.
+/// A folder for the files of a target.
 fn scratch(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("pervade-fuzz-{}", std::process::id())).join(name)
-}
-
-/// Reads a table, with and without labels, and a file of labels.
-///
-/// Parquet has its own target, which tolerates its decoder's panics.
-fn read_all(bytes: &[u8], extension: &str) {
-    if extension != "parquet" && bytes.starts_with(b"PAR1") {
-        return;
-    }
-    if let Ok(table) = read_bytes(bytes, extension, &ReadOptions::default()) {
-        read_and_fill(bytes, extension, &table);
-    }
-    for labels in ["y", "column:last", "column:a"] {
-        let _ = read_bytes(bytes, extension, &ReadOptions::with_labels(labels).unwrap());
-    }
-    let _ = read_label_bytes(bytes, extension);
-}
-
-/// Reads rows as new ones of the table that they are, and writes them.
-fn read_and_fill(bytes: &[u8], extension: &str, table: &Table) {
-    let Some(schema) = table.data.schema() else { return };
-    let options = ReadOptions::default().with(|o| {
-        o.schema = Some(schema.clone());
-        o.original = true;
-    });
-    let Ok(table) = read_bytes(bytes, extension, &options) else { return };
-    let cells = vec![0.5; table.data.n_rows() * table.data.n_columns()];
-    for format in [OutputFormat::Csv, OutputFormat::Parquet] {
-        let _ = FilledTable::new(&table, schema, &cells).unwrap().write_to(&mut Vec::new(), format);
-    }
-}
-
-/// Folders that are recognised by their file names, each with valid files.
-const FOLDERS: [(&str, &[(&str, &[u8])]); 4] = [
-    (
-        "har",
-        &[
-            ("train/X_train.txt", b"  1.0e-001 2 3\n 4 5 6\n"),
-            ("train/y_train.txt", b"1\n2\n"),
-            ("test/X_test.txt", b"7 8 9\n"),
-            ("test/y_test.txt", b"1\n"),
-            ("features.txt", b"1 a\n2 b\n3 b\n"),
-            ("activity_labels.txt", b"1 WALKING\n2 SITTING\n"),
-        ],
-    ),
-    (
-        "tokens",
-        &[
-            ("lyrl2004_tokens_test_pt0.dat", b".I 1\n.W\noil gas\noil\n\n.I 6\n.W\ntax\n\n"),
-            ("lyrl2004_tokens_test_pt1.dat", b".I 2\n.W\ngas\n\n"),
-            ("lyrl2004_tokens_test_pt2.dat", b""),
-            ("lyrl2004_tokens_test_pt3.dat", b""),
-            ("lyrl2004_tokens_train.dat", b".I 3\n.W\nvote\n"),
-            ("rcv1-v2.topics.qrels", b"CCAT 1 1\nC11 1 1\nECAT 2 1\nMCAT 3 1\nCCAT 6 1\nGCAT 6 1\n"),
-        ],
-    ),
-    (
-        "vectors",
-        &[
-            ("lyrl2004_vectors_test_pt0.dat", b"1  7:0.5 9:0.25\n6  1:1\n"),
-            ("lyrl2004_vectors_test_pt1.dat", b"2  9:1\n"),
-            ("lyrl2004_vectors_test_pt2.dat", b""),
-            ("lyrl2004_vectors_test_pt3.dat", b""),
-            ("lyrl2004_vectors_train.dat", b"3  7:1\n"),
-            ("rcv1-v2.topics.qrels", b"CCAT 1 1\nECAT 2 1\nMCAT 3 1\nCCAT 6 1\nGCAT 6 1\n"),
-        ],
-    ),
-    (
-        "stl10",
-        &[
-            ("train_X.bin", &[7; 27_648]),
-            ("train_y.bin", &[1]),
-            ("test_X.bin", &[9; 27_648]),
-            ("test_y.bin", &[10]),
-            ("class_names.txt", b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"),
-        ],
-    ),
-];
-
-/// The first byte selects a file, which is replaced by the remaining bytes; then its folder is read.
-fn read_folder_with(bytes: &[u8]) {
-    let Some((&index, content)) = bytes.split_first() else { return };
-    let all =
-        FOLDERS.iter().flat_map(|(folder, files)| files.iter().map(move |file| (*folder, *files, file)));
-    let Some((folder, files, (replaced, _))) = all.cycle().nth(index.into()) else { return };
-    let root = scratch(folder);
-    for (name, valid) in files {
-        let path: PathBuf = root.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, if name == replaced { content } else { valid }).unwrap();
-    }
-    let _ = read(&root, &ReadOptions::with_labels("y").unwrap());
+    let folder = scratch_root().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
 }

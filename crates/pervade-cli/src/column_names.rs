@@ -11,12 +11,17 @@ use pervade::{Error, Result};
 const LONGEST_NAME: usize = 1_000;
 
 /// Gives the columns the names in a text file, one per line.
-pub(crate) fn name_columns(mut table: Table, path: &Path) -> Result<Table> {
+pub(crate) fn name_columns(table: Table, path: &Path) -> Result<Table> {
     if table.data.column_names().is_some() {
         let must = "cannot be used: the table has column names of its own";
         return Err(Error::setting("column-names", path.display(), must));
     }
     let text = read_text(path, table.data.n_columns() * LONGEST_NAME)?;
+    with_names(table, &text, path)
+}
+
+/// The table with the names in the text of the file at `path`.
+pub(crate) fn with_names(mut table: Table, text: &str, path: &Path) -> Result<Table> {
     let names = text.trim_start_matches('\u{feff}').lines().map(|line| line.trim().to_string());
     let names: Vec<String> = names.collect();
     check(&names, &table.data, path)?;

@@ -10,6 +10,8 @@ mod console;
 mod explore;
 mod feedback;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod interrupt;
 mod json;
 mod layout;

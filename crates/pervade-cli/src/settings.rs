@@ -206,8 +206,12 @@ impl Config {
     /// Reads a file; without one, nothing is set.
     pub(crate) fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-        let mut keys: toml::Table = toml::from_str(&text)
+        Self::parse(&std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?, path)
+    }
+
+    /// Reads the text of the file at `path`.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let mut keys: toml::Table = toml::from_str(text)
             .map_err(|e| Error::data(path.display(), e.to_string().trim_end().replace('\n', "\n  ")))?;
         let columns = keys.remove("columns").map_or(Ok(Vec::new()), |value| read_columns(path, &value))?;
         let missing_informative =

@@ -24,6 +24,11 @@ impl Guard {
         Ok(Self { port, token: random()?, code: Mutex::new(Some(random()?)) })
     }
 
+    /// With a token that is known beforehand, for [`InMemory`](super::InMemory).
+    pub(super) fn with_token(port: u16, token: &str) -> Self {
+        Self { port, token: token.to_string(), code: Mutex::new(Some(format!("once-{token}"))) }
+    }
+
     /// The address of the page, for its user.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/?token={}", self.port, self.token)

@@ -7,6 +7,7 @@ mod browser;
 mod compare;
 mod filter;
 mod guard;
+mod in_memory;
 mod names;
 mod row_set;
 mod rows;
@@ -25,6 +26,7 @@ use pervade::{Error, Result};
 
 pub(crate) use browser::open as open_browser;
 pub(crate) use guard::Guard;
+pub use in_memory::InMemory;
 pub(crate) use names::NamesFile;
 pub(crate) use server::Server;
 pub(crate) use worker::{Explored, Worker};
@@ -41,6 +43,17 @@ pub(crate) struct Job {
     endpoint: Endpoint,
     body: Vec<u8>,
     reply: tokio::sync::oneshot::Sender<Reply>,
+}
+
+impl Job {
+    /// Sends the answer, and renews the page if it has changed.
+    fn reply<D: Device>(self, answer: Reply, worker: &Worker<'_, D>, page: &server::Page) {
+        if self.endpoint == Endpoint::Names && answer.is_ok() {
+            page.set(worker.html());
+        }
+        // Who asked may be gone.
+        let _ = self.reply.send(answer);
+    }
 }
 
 /// What can be asked.
@@ -99,11 +112,7 @@ pub(crate) fn serve<D: Device>(
         let answer = answer.unwrap_or_else(|_| {
             Err(Refusal { status: 500, message: "this is a bug in pervade; please report it".into() })
         });
-        if job.endpoint == Endpoint::Names && answer.is_ok() {
-            page.set(worker.html());
-        }
-        // Who asked may be gone.
-        let _ = job.reply.send(answer);
+        job.reply(answer, &worker, &page);
     }
     drop(running);
     is_done.store(true, Ordering::SeqCst);

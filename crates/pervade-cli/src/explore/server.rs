@@ -8,12 +8,12 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::rt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pervade::{Error, Result};
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{Endpoint, Guard, Job, Refusal};
@@ -57,10 +57,18 @@ impl Page {
     }
 }
 
-struct State {
+/// What all connections share.
+pub(super) struct State {
     guard: Guard,
     page: Page,
     largest_body: usize,
+}
+
+impl State {
+    pub(super) fn new(guard: Guard, page: Page, n_rows: usize) -> Arc<Self> {
+        // Two groups of rows, four rows per digit.
+        Arc::new(Self { guard, page, largest_body: BODY_BYTES + n_rows / 2 })
+    }
 }
 
 impl Server {
@@ -73,12 +81,7 @@ impl Server {
         let fail = |e: std::io::Error| Error::device(format!("the server could not be started: {e}"));
         listener.set_nonblocking(true).map_err(fail)?;
         let port = listener.local_addr().map_err(fail)?.port();
-        // Two groups of rows, four rows per digit.
-        let largest_body = BODY_BYTES + n_rows / 2;
-        Ok(Self {
-            listener,
-            state: Arc::new(State { guard: Guard::new(port)?, page: Page::default(), largest_body }),
-        })
+        Ok(Self { listener, state: State::new(Guard::new(port)?, Page::default(), n_rows) })
     }
 
     pub(crate) fn guard(&self) -> &Guard {
@@ -122,7 +125,7 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>, jobs: mpsc
             Ok((stream, _)) => {
                 let (state, jobs) = (state.clone(), jobs.clone());
                 tokio::spawn(async move {
-                    connection(stream, state, jobs).await;
+                    connection(TokioIo::new(stream), state, jobs).await;
                     drop(permit);
                 });
             }
@@ -132,7 +135,11 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>, jobs: mpsc
     }
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>, jobs: mpsc::SyncSender<Job>) {
+/// Answers the requests of one client until it closes its end, or until one of them is no HTTP.
+pub(super) async fn connection<S>(stream: S, state: Arc<State>, jobs: mpsc::SyncSender<Job>)
+where
+    S: rt::Read + rt::Write + Unpin,
+{
     let service = service_fn(move |request| {
         let (state, jobs) = (state.clone(), jobs.clone());
         async move { Ok::<_, Infallible>(respond(request, &state, &jobs).await) }
@@ -143,7 +150,7 @@ async fn connection(stream: TcpStream, state: Arc<State>, jobs: mpsc::SyncSender
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)
         .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(stream, service)
         .await;
 }
 
@@ -190,7 +197,7 @@ async fn respond(
     }
 }
 
-fn endpoint(path: &str) -> Option<Endpoint> {
+pub(super) fn endpoint(path: &str) -> Option<Endpoint> {
     match path {
         "/api/compare" => Some(Endpoint::Compare),
         "/api/filter" => Some(Endpoint::Filter),
