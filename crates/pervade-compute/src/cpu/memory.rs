@@ -2,7 +2,7 @@
 
 use super::simd::Isa;
 use super::{pages, team};
-use crate::{MAX_STEPS, Memory, Params, Recording, Result, Tick};
+use crate::{Memory, Params, Recording, Result, Tick};
 
 /// The CPU, with a choice of instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +81,12 @@ impl Memory for Cpu {
     }
 }
 
-/// The CPU records nothing and runs every step, its threads awake from the first to the last.
+/// The CPU records nothing and runs every step, its threads awake from the first operation to the last.
 impl Recording for Cpu {
     type Recording = ();
 
     fn steps_at_once(&self) -> usize {
-        MAX_STEPS
+        1
     }
 
     fn steps(
