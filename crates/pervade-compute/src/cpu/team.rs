@@ -10,15 +10,14 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rayon::iter::plumbing::{Producer, ProducerCallback};
 use rayon::prelude::*;
 
-/// How long a thread waits actively for the next operation.
-const AWAKE: Duration = Duration::from_micros(100);
-/// Checks between two looks at the clock; in between, the thread offers its core to others.
-const CHECKS: usize = 200;
+/// How often a thread checks for the next operation before it sleeps: for 0.1 to 0.2 ms.
+const CHECKS_AWAKE: usize = 4000;
+/// After so many checks, a thread offers its core to others.
+const CHECKS_ALONE: usize = 200;
 /// The pieces that an iterator is split into at most.
 const MAX_PIECES: usize = 64;
 
@@ -227,7 +226,6 @@ impl Team {
 
     /// The next operation after `seen`, or `None` at the end.
     fn wait(&self, seen: usize) -> Option<usize> {
-        let started = Instant::now();
         let mut checks = 0;
         loop {
             if self.ended.load(Ordering::Relaxed) {
@@ -239,8 +237,9 @@ impl Team {
             }
             checks += 1;
             pause(checks);
-            if checks.is_multiple_of(CHECKS) && started.elapsed() > AWAKE {
+            if checks == CHECKS_AWAKE {
                 self.sleep(seen);
+                checks = 0;
             }
         }
     }
@@ -260,7 +259,7 @@ impl Team {
 
 /// Waits for some nanoseconds; now and then another thread may use the core.
 fn pause(checks: usize) {
-    if checks.is_multiple_of(CHECKS) {
+    if checks.is_multiple_of(CHECKS_ALONE) {
         std::thread::yield_now();
     } else {
         std::hint::spin_loop();
@@ -329,14 +328,15 @@ mod tests {
 
     #[test]
     fn sleeping_helpers_are_woken() {
+        const LONG: std::time::Duration = std::time::Duration::from_millis(5);
         let used = Mutex::new(std::collections::HashSet::new());
         pool(2).install(|| {
             together(|| {
                 for _ in 0..20 {
-                    std::thread::sleep(20 * AWAKE);
+                    std::thread::sleep(LONG);
                     for_each_task(2, |_| {
                         used.lock().unwrap().insert(std::thread::current().id());
-                        std::thread::sleep(20 * AWAKE);
+                        std::thread::sleep(LONG);
                     });
                 }
             });
