@@ -22,7 +22,7 @@ pub fn read_typed(bytes: &[u8]) {
             Some(("#missing", word)) => options.missing.push(word.to_string()),
             // Not a file of this machine.
             Some(("#labels", column)) if column.starts_with("column:") => {
-                options.labels = column.parse().ok()
+                options.labels = column.parse().ok();
             }
             _ => {}
         }
