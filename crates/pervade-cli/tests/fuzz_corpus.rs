@@ -55,7 +55,8 @@ fn check_answers(requests: &[(String, Vec<u8>)]) {
         let (wanted, n) = match name.as_str() {
             "code" => ("HTTP/1.1 303 See Other", 1),
             "none" | "other-host" => ("403 Forbidden", 1),
-            "several" => ("HTTP/1.1 200 OK", 6),
+            // The last one walks to a cluster that was merged by then.
+            "several" => ("HTTP/1.1 200 OK", 5),
             corpus if corpus.starts_with("fuzz/") => continue,
             _ => ("HTTP/1.1 200 OK", 1),
         };

@@ -53,13 +53,14 @@ impl<'a> InMemory<'a> {
         Ok(Self { worker, unnamed, page, token: token.to_string(), runtime })
     }
 
-    /// What the server sends to a client that sends these bytes and then closes its end. A panic of an answer is not caught.
-    /// The next client finds no names.
+    /// What the server sends to a client that sends these bytes, waits for all answers and then closes its end. A panic of an
+    /// answer is not caught. The next client finds no names.
     pub fn connect(&mut self, sent: &[u8]) -> Result<Vec<u8>> {
         let guard = Guard::with_token(PORT, &self.token);
         let state = State::new(guard, self.page.clone(), self.worker.n_rows());
         let (sender, jobs) = mpsc::sync_channel(super::server::MOST_WAITING);
-        let mut stream = Stream { sent, received: Vec::new() };
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let mut stream = Stream { sent, received: Vec::new(), is_closed: is_closed.clone() };
         let entered = self.runtime.enter();
         let mut served = Box::pin(connection(&mut stream, state, sender));
         let woken = Arc::new(Woken(AtomicBool::new(false)));
@@ -74,8 +75,9 @@ impl<'a> InMemory<'a> {
                 let answer = self.worker.answer(job.endpoint, &job.body);
                 job.reply(answer, &self.worker, &self.page);
             }
-            // All bytes are there from the beginning: nothing else can happen later.
-            if !is_asked && !woken.0.swap(false, Ordering::SeqCst) {
+            // All bytes are there from the beginning: if nothing happens now, nothing will until the client closes its end.
+            let is_idle = !woken.0.swap(false, Ordering::SeqCst) && !is_asked;
+            if is_idle && is_closed.swap(true, Ordering::SeqCst) {
                 break;
             }
         }
@@ -120,6 +122,8 @@ impl Wake for Woken {
 struct Stream<'s> {
     sent: &'s [u8],
     received: Vec<u8>,
+    /// Whether the client has closed its end.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl rt::Read for Stream<'_> {
@@ -128,6 +132,9 @@ impl rt::Read for Stream<'_> {
         _: &mut Context<'_>,
         mut buffer: rt::ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.sent.is_empty() && !self.is_closed.load(Ordering::SeqCst) {
+            return Poll::Pending;
+        }
         let (now, later) = self.sent.split_at(self.sent.len().min(buffer.remaining()));
         buffer.put_slice(now);
         self.sent = later;
