@@ -4,6 +4,10 @@ use super::simd::Isa;
 use super::{pages, team};
 use crate::{Memory, Params, Recording, Result, Tick};
 
+/// Parameters from which threads stay awake during a step. Smaller networks would leave them waiting most of the time, at the
+/// cost of other programs.
+const TEAM_PARAMS: usize = 500_000;
+
 /// The CPU, with a choice of instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
@@ -81,7 +85,7 @@ impl Memory for Cpu {
     }
 }
 
-/// The CPU records nothing and runs every step, its threads awake from the first operation to the last.
+/// The CPU records nothing and runs every step, of large networks with its threads awake from the first operation to the last.
 impl Recording for Cpu {
     type Recording = ();
 
@@ -96,6 +100,8 @@ impl Recording for Cpu {
         params: &mut Params<Vec<f32>>,
         mut body: impl FnMut(&mut Params<Vec<f32>>, &Tick) -> Result<()>,
     ) -> Result<()> {
-        team::together(|| ticks.iter().try_for_each(|tick| body(params, tick)))
+        let is_small = params.values.len() < TEAM_PARAMS;
+        let mut run = || ticks.iter().try_for_each(|tick| body(params, tick));
+        if is_small { run() } else { team::together(run) }
     }
 }
