@@ -107,9 +107,16 @@ fn source() -> String {
     SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
 }
 
-fn options(architecture: &str, precision: Precision) -> [String; 3] {
+fn options(architecture: &str, precision: Precision) -> [String; 4] {
     let terms = if precision == Precision::Fp32 { 3 } else { 1 };
-    [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()]
+    // The compiler's optimiser uses all cores.
+    let parallel = "--split-compile=0".to_string();
+    [
+        format!("--gpu-architecture={architecture}"),
+        format!("-DTERMS={terms}"),
+        "--std=c++17".to_string(),
+        parallel,
+    ]
 }
 
 /// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.

@@ -95,6 +95,7 @@ kernels! {
     CountLikelihood = "count_likelihood",
     Adam = "adam",
     Average = "average",
+    AverageSlices = "average_slices",
     Unfold = "unfold",
     Fold = "fold",
     Activate = "activate",
@@ -239,6 +240,17 @@ impl Driver {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The stream of the chain of layers.
+    pub(super) fn main_stream(&self) -> sys::CUstream {
+        self.main.cu_stream()
+    }
+
+    /// The device's identity, which no other device has.
+    pub(super) fn uuid(&self) -> Result<[u8; 16]> {
+        let uuid = self.context.uuid().map_err(|e| failed("query the device's identity", e))?;
+        Ok(uuid.bytes.map(|byte| byte as u8))
     }
 
     /// The number of multiprocessors.
