@@ -189,11 +189,13 @@ impl Driver {
         let event = || context.new_event(None).map_err(failing_to("create an event"));
         let (event, sampled) = (event()?, event()?);
         let capability = context.compute_capability().map_err(failing_to("query the compute capability"))?;
-        let module = load(&context, capability, precision, kernels)?;
-        let functions = NAMES
-            .iter()
-            .map(|name| module.load_function(name).map_err(failing_to("find a kernel")))
-            .collect::<Result<Vec<_>>>()?;
+        let modules = load(&context, capability, precision, kernels)?;
+        let missing = DriverError(CUresult::CUDA_ERROR_NOT_FOUND);
+        let find = |name: &&str| {
+            let found = modules.iter().find_map(|module| module.load_function(name).ok());
+            found.ok_or_else(|| failed(&format!("find the kernel `{name}`"), missing))
+        };
+        let functions = NAMES.iter().map(find).collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
             let shared = match *name {

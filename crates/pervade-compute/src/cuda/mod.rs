@@ -30,7 +30,7 @@ mod typed;
 
 use std::sync::{Mutex, OnceLock};
 
-pub use compile::{cached_image, compile_image};
+pub use compile::{Program, cached_image, compile_image};
 pub use driver::DeviceMemory;
 pub use exchange::CudaRankMean;
 pub use memory::CudaBuffer;
