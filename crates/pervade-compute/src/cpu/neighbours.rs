@@ -206,7 +206,11 @@ mod tests {
     fn every_vector_width_gives_the_same_neighbours() {
         let latents: Vec<f32> = (0..200 * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let nodes = Nodes::new(&latents, 3, &(0..200).collect::<Vec<u32>>());
-        let nearest = || Nearest { nodes: &nodes, queries: Queries::nodes(&nodes, TASK_QUERIES..2 * TASK_QUERIES), n_neighbours: 7 };
+        let nearest = || Nearest {
+            nodes: &nodes,
+            queries: Queries::nodes(&nodes, TASK_QUERIES..2 * TASK_QUERIES),
+            n_neighbours: 7,
+        };
         for width in supported_widths() {
             assert_eq!(run_at(width, nearest()), nearest().run(), "{width:?}");
         }
