@@ -1,6 +1,6 @@
 //! Selection of a device by name.
 
-use crate::{Cpu, Cuda, Error, KernelCache, Memory, Precision, Result, RowsOn};
+use crate::{Cpu, Cuda, Error, Exchange, KernelCache, Memory, Precision, Result, RowsOn};
 
 /// A device of any supported kind; [`crate::on_device!`] gives access to the concrete type.
 #[derive(Debug)]
@@ -67,6 +67,11 @@ impl AnyDevice {
         if let Self::Cuda(device) = self {
             device.keep_rows_on(rows_on);
         }
+    }
+
+    /// The library that moves gradients from device to device, if ranks use one.
+    pub fn device_exchange(&self) -> Option<String> {
+        crate::on_device!(self, device => device.device_exchange())
     }
 
     /// The device's human-readable name.

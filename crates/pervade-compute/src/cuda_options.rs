@@ -36,7 +36,7 @@ impl std::str::FromStr for RowsOn {
 }
 
 /// Stores compiled kernels between runs. Files that another user could have written must not be loaded.
-pub trait KernelCache {
+pub trait KernelCache: Sync {
     /// The contents of the file `name`, if it exists and can be trusted.
     fn load(&self, name: &str) -> Option<Vec<u8>>;
     /// Stores the file. A failure only costs time at the next start.

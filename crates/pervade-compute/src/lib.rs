@@ -40,7 +40,7 @@ pub use error::{Advice, Error, Result};
 pub use no_cuda::Cuda;
 pub use ops::*;
 pub use params::{Affine, Layout, Matrix, MixtureSlots, Params, Slot};
-pub use ranks::{Alone, RankMean, Ranks};
+pub use ranks::{Alone, HostMean, Ranks};
 pub use tick::{AdamStep, MAX_STEPS, Tick, Ticks};
 use tick::{BETA2, inverse_root, step_size};
 
@@ -65,6 +65,7 @@ pub const LOG_DISPERSION_LIMIT: f32 = 10.0;
 /// All operations that VaDE needs from a device.
 pub trait Device:
     Memory
+    + Exchange
     + Recording
     + Rows
     + Layers
@@ -81,6 +82,7 @@ pub trait Device:
 
 impl<D> Device for D where
     D: Memory
+        + Exchange
         + Recording
         + Rows
         + Layers
@@ -88,7 +90,6 @@ impl<D> Device for D where
         + Sums
         + Latents
         + Likelihoods
-        + TypedLikelihood
         + TypedLikelihood
         + Prior
         + NeighbourAgreement

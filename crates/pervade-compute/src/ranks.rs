@@ -47,7 +47,7 @@ impl Ranks for Alone {
 
 /// Host buffers for the mean of a buffer over all ranks.
 #[derive(Debug)]
-pub struct RankMean {
+pub struct HostMean {
     len: usize,
     /// Elements that each rank averages.
     slice: usize,
@@ -55,7 +55,7 @@ pub struct RankMean {
     received: Vec<f32>,
 }
 
-impl RankMean {
+impl HostMean {
     /// For buffers of `len` elements on `n_ranks` ranks, a power of two.
     pub fn new(n_ranks: usize, len: usize) -> Self {
         assert!(n_ranks.is_power_of_two(), "{n_ranks} ranks are not a power of two");

@@ -97,8 +97,15 @@ pub(crate) fn judge<D: Device>(
     }
     let mut check_interrupt = interrupt_check(observer, Stage::Pretrain, 0);
     let seed = settings.settings.seed;
-    PreparedGraph::with_interrupt(run.device, run.data, &settings.preparation, seed, &mut check_interrupt)
-        .map(Some)
+    PreparedGraph::on_ranks(
+        run.device,
+        run.ranks,
+        run.data,
+        &settings.preparation,
+        seed,
+        &mut check_interrupt,
+    )
+    .map(Some)
 }
 
 /// The model of a finished restart.

@@ -1,5 +1,7 @@
 //! Checks that the processes of a run belong together.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use crate::compute::Ranks;
@@ -51,6 +53,32 @@ pub(crate) fn check_resumed(ranks: &dyn Ranks, progress: &str) -> Result<()> {
                 .with_hint("the folder of the checkpoint must be one that all ranks share"))
         }
     }
+}
+
+/// The consecutive part of `0..n` that this rank works on.
+pub(crate) fn part_of(ranks: &dyn Ranks, n: usize) -> Range<usize> {
+    let each = n.div_ceil(ranks.size());
+    let first = (ranks.rank() * each).min(n);
+    first..(first + each).min(n)
+}
+
+/// The results of all ranks in order, `width` values for each of `n` items; `own` are those of [`part_of`].
+pub(crate) fn gather_parts<T: bytemuck::Pod>(
+    ranks: &dyn Ranks,
+    mut own: Vec<T>,
+    n: usize,
+    width: usize,
+) -> Result<Vec<T>> {
+    if ranks.size() == 1 {
+        return Ok(own);
+    }
+    let each = n.div_ceil(ranks.size()) * width;
+    own.resize(each, T::zeroed());
+    let mut all = vec![T::zeroed(); each * ranks.size()];
+    ranks.all_gather(bytemuck::cast_slice(&own), bytemuck::cast_slice_mut(&mut all))?;
+    // Only the last parts can be shorter.
+    all.truncate(n * width);
+    Ok(all)
 }
 
 /// The texts of all ranks, in order.

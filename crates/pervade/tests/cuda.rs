@@ -2,7 +2,7 @@
 //! `pervade doctor --device cuda` compares every operation with the CPU if there is a device.
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-use pervade::compute::cuda::{cached_image, compile_image};
+use pervade::compute::cuda::{Program, cached_image, compile_image};
 use pervade::compute::{Cuda, Precision};
 use pervade::files::KernelFolder;
 use xxhash_rust::xxh3::xxh3_128;
@@ -11,15 +11,17 @@ use xxhash_rust::xxh3::xxh3_128;
 #[test]
 fn kernels_compile_for_every_supported_architecture() {
     let must = std::env::var_os("PERVADE_NVRTC").is_some();
-    for architecture in ["sm_80", "sm_90", "sm_90a"] {
-        for precision in [Precision::Fp32, Precision::Tf32] {
-            match compile_image(architecture, precision) {
+    let precisions = [Precision::Fp32, Precision::Tf32];
+    let programs = Program::ALL.map(|program| precisions.map(|precision| (program, precision)));
+    for architecture in ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"] {
+        for &(program, precision) in programs.as_flattened() {
+            match compile_image(program, architecture, precision) {
                 Ok(image) => assert!(image.starts_with(b"\x7fELF"), "machine code for {architecture}"),
                 Err(error) if !must && error.to_string().contains("was not found") => {
                     eprintln!("skipped: {error}");
                     return;
                 }
-                Err(error) => panic!("{architecture}, {precision:?}: {error}"),
+                Err(error) => panic!("{program:?}, {architecture}, {precision:?}: {error}"),
             }
         }
     }
@@ -29,13 +31,15 @@ fn kernels_compile_for_every_supported_architecture() {
 #[test]
 fn compiled_kernels_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = || cached_image("sm_80", Precision::Fp32, Some(&KernelFolder::new(folder.path().join("new"))));
-    if compile_image("sm_80", Precision::Fp32).is_err() {
+    let cached =
+        |folder| cached_image(Program::Others, "sm_80", Precision::Fp32, Some(&KernelFolder::new(folder)));
+    let kept = || cached(folder.path().join("new"));
+    if compile_image(Program::Others, "sm_80", Precision::Fp32).is_err() {
         return; // The test above says whether that may be.
     }
     let image = kept().unwrap();
     assert!(image.starts_with(b"\x7fELF"));
-    let path = folder.path().join("new/kernels-sm_80-fp32.cubin");
+    let path = folder.path().join("new/others-sm_80-fp32.cubin");
     let file = std::fs::read(&path).unwrap();
     assert_eq!(file[32..], image);
 
@@ -80,7 +84,7 @@ fn compiled_kernels_are_kept() {
         }
     }
     // No folder can be created below a file.
-    assert_eq!(cached_image("sm_80", Precision::Fp32, Some(&KernelFolder::new(&path))).unwrap(), image);
+    assert_eq!(cached(path).unwrap(), image);
 }
 
 #[test]

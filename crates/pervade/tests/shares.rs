@@ -114,6 +114,11 @@ fn assert_same_on_any_ranks(data: &Dataset, settings: &Settings) {
 fn any_number_of_ranks_trains_the_same_model() {
     assert_same_on_any_ranks(&dense(), &settings());
     assert_same_on_any_ranks(&dense(), &settings().with(|s| s.restarts = 3));
+    // Several mixtures, and rows that are not nodes of the graph: more than one rank has work to do.
+    let divided = |s: &mut Settings| (s.mixture_starts, s.graph_rows) = (5, 101);
+    assert_same_on_any_ranks(&dense(), &settings().with(divided));
+    let auto = in_shares(tiny(Recipe::Robust, Clusters::Auto), 4).with(divided);
+    assert_same_on_any_ranks(&dense(), &auto);
     let stacked = in_shares(settings(), 8).with(|s| s.pretrain = PretrainKind::Stacked);
     assert_same_on_any_ranks(&dense(), &stacked);
     let paper = in_shares(tiny(Recipe::Paper, Clusters::Fixed(3)), 4);

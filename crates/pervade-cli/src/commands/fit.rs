@@ -144,7 +144,7 @@ fn run_on(
     let curves = progress.take_tensorboard();
     drop(progress);
     let mut report = FitReport::new(&fit, &out, table.labels.as_ref(), seconds)?;
-    report.ranks = job.report();
+    report.ranks = job.report(device.device_exchange());
     console.say(&summary(&report, &fit, &args.read.typed(&args.data)));
     // Before the result, so that no failure follows it.
     if let Some(path) = &args.assignments {

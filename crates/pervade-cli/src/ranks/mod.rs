@@ -43,6 +43,9 @@ struct Spent {
 pub(crate) struct RankReport {
     ranks: usize,
     library: String,
+    /// How gradients travel between ranks. By NCCL that is part of computing, so that only waiting and exchanging through
+    /// host memory are told apart.
+    gradients_by: String,
     steps: u32,
     step_seconds: f64,
     compute_seconds: f64,
@@ -87,8 +90,9 @@ impl Job {
         SameAnswers::new(inner, self)
     }
 
-    /// Where the time of a step went, in the mean, if there are ranks.
-    pub(crate) fn report(&self) -> Option<RankReport> {
+    /// Where the time of a step went, in the mean, if there are ranks; `device_exchange` moves gradients from device to
+    /// device, if there is such a library.
+    pub(crate) fn report(&self, device_exchange: Option<String>) -> Option<RankReport> {
         let mpi = self.mpi.as_ref()?;
         let spent = self.spent();
         let per_step = |time: Duration| time.as_secs_f64() / f64::from(spent.n_steps.max(1));
@@ -96,6 +100,7 @@ impl Job {
         Some(RankReport {
             ranks: mpi.size(),
             library: mpi.version().to_string(),
+            gradients_by: device_exchange.unwrap_or_else(|| "host memory".to_string()),
             steps: spent.n_steps,
             step_seconds: per_step(spent.steps),
             compute_seconds: per_step(spent.steps) - exchange - wait,

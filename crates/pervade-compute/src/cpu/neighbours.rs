@@ -3,6 +3,8 @@
 //! Distances are sums of squared differences: unlike norms minus inner products, they do not cancel
 //! where rows are close to each other but far from the origin.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::wide::{VectorKernel, run_widest};
@@ -21,24 +23,26 @@ const CACHED_ELEMENTS: usize = 1 << 17;
 /// Elementwise differences between two calls of `keep_going`: a fraction of a second.
 const CHECK_AFTER: usize = 1_000_000_000;
 
-/// The nearest nodes of each node. `[n, k]`
+/// The nearest nodes of each node in `queries`. `[m, k]`
 pub(super) fn neighbours(
     latents: &[f32],
     n_latent: usize,
     rows: &[u32],
+    queries: Range<usize>,
     n_neighbours: usize,
     keep_going: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<u32>> {
     let nodes = Nodes::new(latents, n_latent, rows);
-    let n_tasks = rows.len().div_ceil(TASK_QUERIES);
+    let n_tasks = queries.len().div_ceil(TASK_QUERIES);
     let at_once = (CHECK_AFTER / (TASK_QUERIES * rows.len() * n_latent)).max(1);
-    let mut neighbours = Vec::with_capacity(rows.len() * n_neighbours);
+    let mut neighbours = Vec::with_capacity(queries.len() * n_neighbours);
     for first in (0..n_tasks).step_by(at_once) {
         if !keep_going() {
             return Err(Error::Interrupted);
         }
         neighbours.par_extend((first..n_tasks.min(first + at_once)).into_par_iter().flat_map_iter(|task| {
-            let queries = Queries::nodes(&nodes, task);
+            let first = queries.start + task * TASK_QUERIES;
+            let queries = Queries::nodes(&nodes, first..queries.end.min(first + TASK_QUERIES));
             run_widest(Nearest { nodes: &nodes, queries, n_neighbours }).into_iter().map(|(_, node)| node)
         }));
     }
@@ -67,8 +71,6 @@ pub fn nearest_rows(
 
 /// The nodes' latents, once by node and once in lanes of candidates.
 struct Nodes {
-    /// n
-    len: usize,
     n_latent: usize,
     /// `[n, J]`
     by_node: Vec<f32>,
@@ -88,7 +90,7 @@ impl Nodes {
                 by_lane[node / LANES * n_latent + j][node % LANES] = z[j];
             }
         }
-        Self { len, n_latent, by_node, by_lane }
+        Self { n_latent, by_node, by_lane }
     }
 }
 
@@ -101,11 +103,9 @@ struct Queries<'a> {
 }
 
 impl<'a> Queries<'a> {
-    fn nodes(nodes: &'a Nodes, task: usize) -> Self {
-        let first = task * TASK_QUERIES;
-        let end = nodes.len.min(first + TASK_QUERIES);
-        let latents = &nodes.by_node[first * nodes.n_latent..end * nodes.n_latent];
-        Self { latents, first_node: Some(first) }
+    fn nodes(nodes: &'a Nodes, queries: Range<usize>) -> Self {
+        let latents = &nodes.by_node[queries.start * nodes.n_latent..queries.end * nodes.n_latent];
+        Self { latents, first_node: Some(queries.start) }
     }
 }
 
@@ -206,7 +206,11 @@ mod tests {
     fn every_vector_width_gives_the_same_neighbours() {
         let latents: Vec<f32> = (0..200 * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let nodes = Nodes::new(&latents, 3, &(0..200).collect::<Vec<u32>>());
-        let nearest = || Nearest { nodes: &nodes, queries: Queries::nodes(&nodes, 1), n_neighbours: 7 };
+        let nearest = || Nearest {
+            nodes: &nodes,
+            queries: Queries::nodes(&nodes, TASK_QUERIES..2 * TASK_QUERIES),
+            n_neighbours: 7,
+        };
         for width in supported_widths() {
             assert_eq!(run_at(width, nearest()), nearest().run(), "{width:?}");
         }

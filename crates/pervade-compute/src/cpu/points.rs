@@ -1,5 +1,7 @@
 //! Passes over the latents of all rows: the E-steps of EM and k-means, and k-means++.
 
+use std::ops::Range;
+
 use super::block::argmax;
 use super::{Cpu, neighbours};
 use crate::parallel::{collect_rows, map_chunks};
@@ -116,10 +118,11 @@ impl Points for Cpu {
         &self,
         points: &CpuPoints<'_>,
         rows: &[u32],
+        queries: Range<usize>,
         n_neighbours: usize,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<u32>> {
-        neighbours::neighbours(points.latents, points.n_latent, rows, n_neighbours, keep_going)
+        neighbours::neighbours(points.latents, points.n_latent, rows, queries, n_neighbours, keep_going)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kernels' sources, and their compilation by NVRTC for the device in use.
 
 use std::ffi::CString;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaModule};
@@ -10,8 +11,42 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::driver::failed;
 use crate::{Advice, Error, KernelCache, Precision, Result};
 
-/// The sources, in the order in which they build on each other.
-const SOURCES: [(&str, &str); 21] = [
+/// A part of the kernels that is compiled on its own. The parts are compiled at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Matrix products, which take as long as all others together.
+    Products,
+    /// All other operations.
+    Others,
+}
+
+impl Program {
+    /// All programs.
+    pub const ALL: [Self; 2] = [Self::Products, Self::Others];
+
+    /// The names and texts of its sources, in the order in which they build on each other.
+    fn sources(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Products => &PRODUCTS,
+            Self::Others => &OTHERS,
+        }
+    }
+
+    fn source(self) -> String {
+        self.sources().iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+    }
+}
+
+const PRODUCTS: [(&str, &str); 6] = [
+    ("common.cu", include_str!("kernels/common.cu")),
+    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+    ("product.cu", include_str!("kernels/product.cu")),
+    ("thin.cu", include_str!("kernels/thin.cu")),
+    ("hopper.cu", include_str!("kernels/hopper.cu")),
+    ("weights.cu", include_str!("kernels/weights.cu")),
+];
+
+const OTHERS: [(&str, &str); 17] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
     ("rows.cu", include_str!("kernels/rows.cu")),
@@ -27,10 +62,6 @@ const SOURCES: [(&str, &str); 21] = [
     ("codes.cu", include_str!("kernels/codes.cu")),
     ("stick_breaking.cu", include_str!("kernels/stick_breaking.cu")),
     ("mixture_posterior.cu", include_str!("kernels/mixture_posterior.cu")),
-    ("product.cu", include_str!("kernels/product.cu")),
-    ("thin.cu", include_str!("kernels/thin.cu")),
-    ("hopper.cu", include_str!("kernels/hopper.cu")),
-    ("weights.cu", include_str!("kernels/weights.cu")),
     ("points.cu", include_str!("kernels/points.cu")),
     ("neighbours.cu", include_str!("kernels/neighbours.cu")),
 ];
@@ -57,13 +88,13 @@ pub(super) fn nvrtc_version() -> String {
     format!("{major}.{minor}")
 }
 
-/// Loads the kernels for a device of this compute capability.
+/// Loads the kernels for a device of this compute capability, a module for each program.
 pub(super) fn load(
     context: &Arc<CudaContext>,
     (major, minor): (i32, i32),
     precision: Precision,
     kernels: Option<&dyn KernelCache>,
-) -> Result<Arc<CudaModule>> {
+) -> Result<Vec<Arc<CudaModule>>> {
     if major < 8 {
         return Err(Error::Failed {
             problem: format!(
@@ -74,25 +105,33 @@ pub(super) fn load(
     }
     // Hopper's special instructions need the architecture-specific target.
     let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
-    let image = cached_image(&format!("sm_{major}{minor}{hopper}"), precision, kernels)?;
-    context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e))
+    let architecture = format!("sm_{major}{minor}{hopper}");
+    let images: Vec<Result<Vec<u8>>> = std::thread::scope(|scope| {
+        let image = |program| cached_image(program, &architecture, precision, kernels);
+        let threads = Program::ALL.map(|program| scope.spawn(move || image(program)));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let load =
+        |image| context.load_module(Ptx::from_binary(image)).map_err(|e| failed("load the kernels", e));
+    images.into_iter().map(|image| load(image?)).collect()
 }
 
-/// Machine code of all kernels, from the cache or else compiled, which takes seconds, and stored there.
+/// Machine code of a program, from the cache or else compiled, which takes seconds, and stored there.
 pub fn cached_image(
+    program: Program,
     architecture: &str,
     precision: Precision,
     cache: Option<&dyn KernelCache>,
 ) -> Result<Vec<u8>> {
     check_library()?;
-    let Some(cache) = cache else { return compile_image(architecture, precision) };
-    let inputs = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), source());
+    let Some(cache) = cache else { return compile_image(program, architecture, precision) };
+    let inputs = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), program.source());
     let inputs_hash = xxh3_128(inputs.as_bytes()).to_le_bytes();
-    let name = format!("kernels-{architecture}-{precision:?}.cubin").to_lowercase();
+    let name = format!("{program:?}-{architecture}-{precision:?}.cubin").to_lowercase();
     if let Some(image) = cache.load(&name).and_then(|file| image_in(&file, inputs_hash)) {
         return Ok(image);
     }
-    let image = compile_image(architecture, precision)?;
+    let image = compile_image(program, architecture, precision)?;
     cache.store(&name, &[&inputs_hash[..], &xxh3_128(&image).to_le_bytes(), &image].concat());
     Ok(image)
 }
@@ -103,37 +142,40 @@ fn image_in(file: &[u8], inputs_hash: [u8; 16]) -> Option<Vec<u8>> {
     (hashes == [inputs_hash, xxh3_128(image).to_le_bytes()].concat()).then(|| image.to_vec())
 }
 
-fn source() -> String {
-    SOURCES.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).concat()
-}
-
-fn options(architecture: &str, precision: Precision) -> [String; 3] {
+fn options(architecture: &str, precision: Precision) -> [String; 4] {
     let terms = if precision == Precision::Fp32 { 3 } else { 1 };
-    [format!("--gpu-architecture={architecture}"), format!("-DTERMS={terms}"), "--std=c++17".to_string()]
+    // The compiler's optimiser uses all cores.
+    let parallel = "--split-compile=0".to_string();
+    [
+        format!("--gpu-architecture={architecture}"),
+        format!("-DTERMS={terms}"),
+        "--std=c++17".to_string(),
+        parallel,
+    ]
 }
 
-/// Machine code of all kernels for `architecture`, such as `sm_90`; needs NVRTC and no device.
-pub fn compile_image(architecture: &str, precision: Precision) -> Result<Vec<u8>> {
+/// Machine code of a program for `architecture`, such as `sm_90`; needs NVRTC and no device.
+pub fn compile_image(program: Program, architecture: &str, precision: Precision) -> Result<Vec<u8>> {
     check_library()?;
     let compile_error = |what: &str| Error::Failed {
         problem: format!("the CUDA kernels could not be compiled for {architecture}: {what}"),
         advice: Advice::UpdateCompiler,
     };
-    let source = CString::new(source()).map_err(|_| compile_error("a zero byte in the source"))?;
-    let program = nvrtc::create_program(&source, None).map_err(|e| compile_error(&format!("{e:?}")))?;
+    let source = CString::new(program.source()).map_err(|_| compile_error("a zero byte in the source"))?;
+    let compiled = nvrtc::create_program(&source, None).map_err(|e| compile_error(&format!("{e:?}")))?;
     // SAFETY: the program was just created and is destroyed once, below.
     let image = unsafe {
-        match nvrtc::compile_program(program, &options(architecture, precision)) {
-            Ok(()) => cubin(program).map_err(|e| compile_error(&e)),
+        match nvrtc::compile_program(compiled, &options(architecture, precision)) {
+            Ok(()) => cubin(compiled).map_err(|e| compile_error(&e)),
             Err(_) => {
-                let log = nvrtc::get_program_log(program).unwrap_or_default();
+                let log = nvrtc::get_program_log(compiled).unwrap_or_default();
                 let log: String = log.iter().map(|&c| char::from(c as u8)).collect();
                 Err(compile_error(log.trim_matches(['\0', '\n'])))
             }
         }
     };
     // SAFETY: as above.
-    let destroyed = unsafe { nvrtc::destroy_program(program) };
+    let destroyed = unsafe { nvrtc::destroy_program(compiled) };
     image.and_then(|image| destroyed.map(|()| image).map_err(|e| compile_error(&format!("{e:?}"))))
 }
 

@@ -95,6 +95,7 @@ kernels! {
     CountLikelihood = "count_likelihood",
     Adam = "adam",
     Average = "average",
+    AverageSlices = "average_slices",
     Unfold = "unfold",
     Fold = "fold",
     Activate = "activate",
@@ -188,11 +189,13 @@ impl Driver {
         let event = || context.new_event(None).map_err(failing_to("create an event"));
         let (event, sampled) = (event()?, event()?);
         let capability = context.compute_capability().map_err(failing_to("query the compute capability"))?;
-        let module = load(&context, capability, precision, kernels)?;
-        let functions = NAMES
-            .iter()
-            .map(|name| module.load_function(name).map_err(failing_to("find a kernel")))
-            .collect::<Result<Vec<_>>>()?;
+        let modules = load(&context, capability, precision, kernels)?;
+        let missing = DriverError(CUresult::CUDA_ERROR_NOT_FOUND);
+        let find = |name: &&str| {
+            let found = modules.iter().find_map(|module| module.load_function(name).ok());
+            found.ok_or_else(|| failed(&format!("find the kernel `{name}`"), missing))
+        };
+        let functions = NAMES.iter().map(find).collect::<Result<Vec<_>>>()?;
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         for (function, name) in functions.iter().zip(NAMES) {
             let shared = match *name {
@@ -239,6 +242,17 @@ impl Driver {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The stream of the chain of layers.
+    pub(super) fn main_stream(&self) -> sys::CUstream {
+        self.main.cu_stream()
+    }
+
+    /// The device's identity, which no other device has.
+    pub(super) fn uuid(&self) -> Result<[u8; 16]> {
+        let uuid = self.context.uuid().map_err(|e| failed("query the device's identity", e))?;
+        Ok(uuid.bytes.map(|byte| byte as u8))
     }
 
     /// The number of multiprocessors.

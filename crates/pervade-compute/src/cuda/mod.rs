@@ -9,12 +9,14 @@ mod codes;
 mod compile;
 mod convolution;
 mod driver;
+mod exchange;
 mod latents;
 mod layers;
 mod likelihood;
 mod memory;
 mod mixture_posterior;
 mod moments;
+mod nccl;
 mod neighbour_term;
 mod neighbours;
 mod points;
@@ -26,10 +28,11 @@ mod stick_breaking;
 mod sums;
 mod typed;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
-pub use compile::{cached_image, compile_image};
+pub use compile::{Program, cached_image, compile_image};
 pub use driver::DeviceMemory;
+pub use exchange::CudaRankMean;
 pub use memory::CudaBuffer;
 pub use points::CudaPoints;
 pub use recording::CudaRecording;
@@ -38,6 +41,7 @@ pub use sums::CudaSums;
 pub use typed::CudaColumns;
 
 use self::driver::{Driver, Kernel, Launch};
+use self::nccl::Communicator;
 use self::recording::Recorded;
 use crate::{KernelCache, Precision, Result, RowsOn};
 
@@ -48,13 +52,16 @@ pub struct Cuda {
     rows_on: RowsOn,
     /// The step that is being recorded, if any, with its work on side streams.
     recorded: Mutex<Option<Recorded>>,
+    /// Connects the devices of all ranks, once it was asked for and if NCCL can.
+    communicator: OnceLock<Option<Communicator>>,
 }
 
 impl Cuda {
     /// Opens the device with index `ordinal` and compiles its kernels, unless `kernels` has them from an earlier run.
     pub fn open(ordinal: usize, precision: Precision, kernels: Option<&dyn KernelCache>) -> Result<Self> {
         let driver = Driver::open(ordinal, precision, kernels)?;
-        Ok(Self { driver, precision, rows_on: RowsOn::Auto, recorded: Mutex::new(None) })
+        let (recorded, communicator) = (Mutex::new(None), OnceLock::new());
+        Ok(Self { driver, precision, rows_on: RowsOn::Auto, recorded, communicator })
     }
 
     /// Keeps the rows of tables from now on where `rows_on` says.

@@ -1,5 +1,7 @@
 //! Nearest neighbours on the device.
 
+use std::ops::Range;
+
 use super::driver::{Arg, Kernel, Launch};
 use super::{Cuda, CudaPoints, blocks};
 use crate::Result;
@@ -13,8 +15,18 @@ const TILE_BYTES: u32 = 32 * 8 * 16 + 32 * NODES * 4;
 const MAX_LIST_BYTES: usize = 48 * 1024;
 
 impl Cuda {
-    pub(super) fn nearest(&self, points: &CudaPoints, rows: &[u32], n_neighbours: usize) -> Result<Vec<u32>> {
-        let (n, j) = (rows.len(), points.n_latent);
+    pub(super) fn nearest(
+        &self,
+        points: &CudaPoints,
+        rows: &[u32],
+        queries: Range<usize>,
+        n_neighbours: usize,
+    ) -> Result<Vec<u32>> {
+        let (n, j, n_queries) = (rows.len(), points.n_latent, queries.len());
+        if n_queries == 0 {
+            return Ok(Vec::new());
+        }
+        assert!(queries.end <= n, "queries among the nodes");
         assert!((1..n).contains(&n_neighbours), "fewer neighbours than nodes");
         assert!(rows.iter().all(|&row| (row as usize) < points.n_rows), "nodes among these rows");
         let groups = j.div_ceil(4);
@@ -32,20 +44,21 @@ impl Cuda {
         self.driver.launch(launch, &addresses.into_iter().chain(sizes).collect::<Vec<_>>())?;
         let list_bytes = n_neighbours * NODES as usize * 8;
         let in_shared = list_bytes <= MAX_LIST_BYTES;
-        let lists = if in_shared { None } else { Some(self.driver.zeros::<u32>(2 * n_neighbours * n)?) };
-        let found = self.driver.zeros::<u32>(n * n_neighbours)?;
+        let lists =
+            if in_shared { None } else { Some(self.driver.zeros::<u32>(2 * n_neighbours * n_queries)?) };
+        let found = self.driver.zeros::<u32>(n_queries * n_neighbours)?;
         let launch = Launch {
             kernel: Kernel::Neighbours,
-            grid: (blocks(n, NODES), 1, 1),
+            grid: (blocks(n_queries, NODES), 1, 1),
             threads: NODES,
             shared: TILE_BYTES + if in_shared { list_bytes as u32 } else { 0 },
         };
         let addresses =
             [nodes.address(0), found.address(0), lists.as_ref().map_or(0, |lists| lists.address(0))]
                 .map(Arg::from);
-        let sizes = [n, groups, n_neighbours].map(Arg::from);
+        let sizes = [n, groups, n_neighbours, queries.start, n_queries].map(Arg::from);
         self.driver.launch(launch, &addresses.into_iter().chain(sizes).collect::<Vec<_>>())?;
-        let mut neighbours = vec![0; n * n_neighbours];
+        let mut neighbours = vec![0; n_queries * n_neighbours];
         self.driver.read(&found, 0, &mut neighbours)?;
         Ok(neighbours)
     }

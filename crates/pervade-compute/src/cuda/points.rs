@@ -1,5 +1,7 @@
 //! Passes over the latents of all rows: the E-steps of EM and k-means, and k-means++.
 
+use std::ops::Range;
+
 use super::driver::{Arg, DeviceMemory, Driver, Kernel, Launch, MAX_SHARED};
 use super::{Cuda, blocks};
 use crate::{Components, Error, Moments, Points, Result};
@@ -252,9 +254,10 @@ impl Points for Cuda {
         &self,
         points: &CudaPoints,
         rows: &[u32],
+        queries: Range<usize>,
         n_neighbours: usize,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<u32>> {
-        if keep_going() { self.nearest(points, rows, n_neighbours) } else { Err(Error::Interrupted) }
+        if keep_going() { self.nearest(points, rows, queries, n_neighbours) } else { Err(Error::Interrupted) }
     }
 }

@@ -1,5 +1,7 @@
 //! Passes over the latents of all rows: k-means, EM, nearest neighbours.
 
+use std::ops::Range;
+
 use crate::{Components, Memory, Moments, Result};
 
 /// Clustering and neighbour search on the latents of all rows of one restart.
@@ -31,14 +33,15 @@ pub trait Points: Memory {
     /// distance where variances are one and constants zero).
     fn assigned(&self, points: &Self::Points<'_>) -> Result<(Vec<u32>, Vec<f64>)>;
 
-    /// The `n_neighbours` nearest of the other `rows` for each of `rows`, as positions in `rows`, nearest first; ties go to
-    /// the smaller position. Distances are sums of squared differences in single precision, column by column, without
-    /// fused multiply-adds: the same on every device. [n, k], with k < n. Calls `keep_going` several times per second and
+    /// The `n_neighbours` nearest of the other `rows` for each of `rows[queries]`, as positions in `rows`, nearest first; ties
+    /// go to the smaller position. Distances are sums of squared differences in single precision, column by column, without
+    /// fused multiply-adds: the same on every device. [m, k] for m queries, with k < n. Calls `keep_going` several times per second and
     /// stops with [`Error::Interrupted`](crate::Error::Interrupted) when it returns false.
     fn neighbours(
         &self,
         points: &Self::Points<'_>,
         rows: &[u32],
+        queries: Range<usize>,
         n_neighbours: usize,
         keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<u32>>;

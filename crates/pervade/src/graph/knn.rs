@@ -1,8 +1,9 @@
 //! The exact k-nearest-neighbour graph.
 
-use crate::compute::Device;
+use crate::compute::{Alone, Device, Ranks};
 use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
+use crate::ranks::{gather_parts, part_of};
 use crate::rows::{check_latents, check_magnitude, sample_rows};
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -99,7 +100,7 @@ impl Graph {
         self.rows.iter().flat_map(of).copied().collect()
     }
 
-    /// Searches for the nodes nearest to the rows that are not nodes.
+    /// Searches for the nodes nearest to the rows that are not nodes; each rank searches for some.
     ///
     /// # Shapes
     /// - latents: `[N, J]`
@@ -107,6 +108,7 @@ impl Graph {
         &mut self,
         latents: &[f32],
         n_latent: usize,
+        ranks: &dyn Ranks,
         interrupt: Interrupt<'_>,
     ) -> Result<()> {
         let (n_nodes, k) = (self.rows.len(), self.n_neighbours);
@@ -117,8 +119,9 @@ impl Graph {
             .map(|j| self.rows.iter().map(|&row| latents[row as usize * n_latent + j]).collect())
             .collect();
         let others: Vec<usize> = (0..is_node.len()).filter(|&row| !is_node[row]).collect();
-        self.others = Vec::with_capacity(others.len() * k);
-        for block in others.chunks(BLOCK) {
+        let own = part_of(ranks, others.len());
+        let mut nearest_nodes = Vec::with_capacity(own.len() * k);
+        for block in others[own].chunks(BLOCK) {
             let found = block.par_iter().map_init(
                 || vec![0.0f32; n_nodes],
                 |distances, &row| {
@@ -129,9 +132,10 @@ impl Graph {
                     nearest(distances, k).collect::<Vec<u32>>()
                 },
             );
-            self.others.extend(found.collect::<Vec<_>>().into_iter().flatten());
+            nearest_nodes.extend(found.collect::<Vec<_>>().into_iter().flatten());
             interrupt()?;
         }
+        self.others = gather_parts(ranks, nearest_nodes, others.len(), k)?;
         Ok(())
     }
 
@@ -151,12 +155,14 @@ impl Graph {
         let need = Need::of("the rows", product(&[2, nodes, n_latent, size_of::<f32>()]))
             .and("neighbours", product(&[3, nodes, options.neighbours.min(nodes), size_of::<u32>()]));
         require("the neighbour graph", &need, "give fewer rows or columns")?;
-        Self::build_with_interrupt(device, latents, n_latent, options, key, &mut || Ok(()))
+        Self::build_on_ranks(device, &Alone, latents, n_latent, options, key, &mut || Ok(()))
     }
 
-    /// Like [`Graph::build`], calling `interrupt` from time to time to check for an interrupt.
-    pub(crate) fn build_with_interrupt<D: Device>(
+    /// Like [`Graph::build`], where each rank searches for the neighbours of some nodes; calls `interrupt` from time to time
+    /// to check for an interrupt.
+    pub(crate) fn build_on_ranks<D: Device>(
         device: &D,
+        ranks: &dyn Ranks,
         latents: &[f32],
         n_latent: usize,
         options: &GraphOptions,
@@ -186,11 +192,12 @@ impl Graph {
             }
         };
         let points = device.points(latents, n_latent)?;
-        let found = device.neighbours(&points, &rows, n_neighbours, &mut keep_going);
-        let neighbours = match stopped {
+        let found = device.neighbours(&points, &rows, part_of(ranks, n_nodes), n_neighbours, &mut keep_going);
+        let own = match stopped {
             Some(error) => return Err(error),
             None => found?,
         };
+        let neighbours = gather_parts(ranks, own, n_nodes, n_neighbours)?;
         Ok(Self { rows, neighbours, n_neighbours, others: Vec::new() })
     }
 }
@@ -209,7 +216,7 @@ mod tests {
         let latents: Vec<f32> = (0..n * j).map(|i| key.uniform(i as u64, 0, 0) as f32).collect();
         let options = GraphOptions { neighbours: k, max_rows: 25 };
         let mut graph = Graph::build(&Cpu::new(), &latents, j, &options, key).unwrap();
-        graph.search_others(&latents, j, &mut || Ok(())).unwrap();
+        graph.search_others(&latents, j, &Alone, &mut || Ok(())).unwrap();
         assert_eq!(graph.others.len(), (n - 25) * k);
         let lists = graph.lists(n);
         for (row, found) in lists.chunks(k).enumerate() {

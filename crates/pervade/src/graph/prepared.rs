@@ -1,7 +1,7 @@
 //! The neighbour graph of the prepared rows, on which clusterings of any method can be compared.
 
 use super::{Graph, GraphOptions};
-use crate::compute::Device;
+use crate::compute::{Alone, Device, Ranks};
 use crate::data::{Dataset, Preparation, PrepareKind};
 use crate::interrupt::Interrupt;
 use crate::memory::{Need, product, require};
@@ -58,12 +58,13 @@ pub struct PreparedGraph {
 impl PreparedGraph {
     /// Builds the graph; the seed draws the sample.
     pub fn new<D: Device>(device: &D, data: &Dataset, preparation: &Preparation, seed: u64) -> Result<Self> {
-        Self::with_interrupt(device, data, preparation, seed, &mut || Ok(()))
+        Self::on_ranks(device, &Alone, data, preparation, seed, &mut || Ok(()))
     }
 
-    /// [`PreparedGraph::new`] with calls of `interrupt` to check for an interrupt.
-    pub(crate) fn with_interrupt<D: Device>(
+    /// [`PreparedGraph::new`] by all ranks together, with calls of `interrupt` to check for an interrupt.
+    pub(crate) fn on_ranks<D: Device>(
         device: &D,
+        ranks: &dyn Ranks,
         data: &Dataset,
         preparation: &Preparation,
         seed: u64,
@@ -81,7 +82,7 @@ impl PreparedGraph {
             check_row(data, i as usize, row)?;
         }
         let options = GraphOptions { neighbours: PREPARED_NEIGHBOURS, max_rows: n };
-        let graph = Graph::build_with_interrupt(device, &rows, d, &options, key, interrupt)?;
+        let graph = Graph::build_on_ranks(device, ranks, &rows, d, &options, key, interrupt)?;
         Ok(Self { graph: Graph { rows: sample, ..graph }, rows, n_columns: d, seed })
     }
 

@@ -2,9 +2,10 @@
 
 use super::DiagonalMixture;
 use super::kmeans::{check_components, column_means, lloyd};
-use crate::compute::{Device, Moments};
+use crate::compute::{Alone, Device, Moments, Ranks};
 use crate::interrupt::Interrupt;
 use crate::memory::product;
+use crate::ranks::{gather_parts, part_of};
 use crate::rows::check_latents;
 use crate::seed::Key;
 use crate::{Error, Result};
@@ -77,13 +78,14 @@ pub fn fit<D: Device>(
     key: Key,
 ) -> Result<EmFit> {
     let likelihood = &mut |fit: &EmFit| Ok(fit.log_likelihood);
-    fit_scored(device, latents, n_latent, options, key, likelihood, &mut || Ok(()))
+    fit_scored(device, &Alone, latents, n_latent, options, key, likelihood, &mut || Ok(()))
 }
 
 /// Like [`fit`], but keeps the start with the highest `score`, and calls `interrupt` before each iteration to check for
-/// an interrupt.
+/// an interrupt. Each rank fits some of the mixtures, and all ranks score all of them.
 pub(crate) fn fit_scored<D: Device>(
     device: &D,
+    ranks: &dyn Ranks,
     latents: &[f32],
     n_latent: usize,
     options: &EmOptions,
@@ -98,8 +100,8 @@ pub(crate) fn fit_scored<D: Device>(
     }
     let scale = Scale::of(latents, n_latent, options.min_variance);
     let mut points = device.points(latents, n_latent)?;
-    let mut best: Option<(f64, EmFit)> = None;
-    for restart in 0..options.restarts {
+    let mut own = Vec::new();
+    for restart in part_of(ranks, options.restarts) {
         let start =
             lloyd(device, &mut points, latents, &scale.centre, options.components, key, restart, interrupt)?;
         let previous = DiagonalMixture {
@@ -110,14 +112,55 @@ pub(crate) fn fit_scored<D: Device>(
             n_latent,
         };
         let start = m_step(&start.moments, previous, &scale);
-        let fit =
-            EmFit { restart, ..iterate(device, &mut points, n_rows, start, options, &scale, interrupt)? };
+        own.push(iterate(device, &mut points, n_rows, start, options, &scale, interrupt)?);
+    }
+    let mut best: Option<(f64, EmFit)> = None;
+    for (restart, fit) in fits_of_all(ranks, own, n_latent, options)?.into_iter().enumerate() {
+        let fit = EmFit { restart, ..fit };
         let value = score(&fit)?;
         if best.as_ref().is_none_or(|(highest, _)| value > *highest) {
             best = Some((value, fit));
         }
     }
     Ok(best.expect("at least one restart").1)
+}
+
+/// The mixtures that all ranks fitted, in order.
+fn fits_of_all(
+    ranks: &dyn Ranks,
+    own: Vec<EmFit>,
+    n_latent: usize,
+    options: &EmOptions,
+) -> Result<Vec<EmFit>> {
+    if ranks.size() == 1 {
+        return Ok(own);
+    }
+    let (c, n_trace) = (options.components, options.max_iterations + 1);
+    let cj = c * n_latent;
+    // Weights, means, variances, log likelihood, whether it converged, length of the trace, and the trace.
+    let width = c + 2 * cj + 3 + n_trace;
+    let values = own.iter().flat_map(|fit| {
+        let EmFit { mixture, trace, .. } = fit;
+        let facts = [fit.log_likelihood, f64::from(u8::from(fit.converged)), trace.len() as f64];
+        let padding = vec![0.0; n_trace - trace.len()];
+        [&mixture.log_weights, &mixture.means, &mixture.variances, &facts[..], trace, &padding].concat()
+    });
+    let all = gather_parts(ranks, values.collect::<Vec<f64>>(), options.restarts, width)?;
+    let fit = |values: &[f64]| {
+        let (log_weights, rest) = values.split_at(c);
+        let (means, rest) = rest.split_at(cj);
+        let (variances, rest) = rest.split_at(cj);
+        let mixture = DiagonalMixture {
+            log_weights: log_weights.to_vec(),
+            means: means.to_vec(),
+            variances: variances.to_vec(),
+            n_components: c,
+            n_latent,
+        };
+        let trace = rest[3..3 + rest[2] as usize].to_vec();
+        EmFit { mixture, log_likelihood: rest[0], trace, converged: rest[1] > 0.0, restart: 0 }
+    };
+    Ok(all.chunks_exact(width).map(fit).collect())
 }
 
 /// Bytes that k-means and EM need in addition to the latents: every chunk of rows has its own moments, and every row

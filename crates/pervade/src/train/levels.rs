@@ -104,7 +104,7 @@ pub(super) fn best_mixture(candidates: Vec<Candidate>, levels: &[Level]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::Cpu;
+    use crate::compute::{Alone, Cpu};
     use crate::graph::GraphOptions;
     use crate::mixture::{EmOptions, fit_scored};
     use crate::seed::{Key, Stream};
@@ -129,7 +129,7 @@ mod tests {
             Ok(0.0)
         };
         let options = EmOptions { components, restarts: n_mixtures, ..EmOptions::default() };
-        fit_scored(&cpu, &latents, 2, &options, key, &mut score, &mut || Ok(())).unwrap();
+        fit_scored(&cpu, &Alone, &latents, 2, &options, key, &mut score, &mut || Ok(())).unwrap();
         compare(&candidates).unwrap()
     }
 

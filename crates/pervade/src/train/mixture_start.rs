@@ -137,7 +137,16 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
             }
             Ok(fit.log_likelihood)
         };
-        let fit = fit_scored(run.device, own.latents, j, &options, key, &mut score, &mut check_interrupt)?;
+        let fit = fit_scored(
+            run.device,
+            run.ranks,
+            own.latents,
+            j,
+            &options,
+            key,
+            &mut score,
+            &mut check_interrupt,
+        )?;
         let levels = compare(&candidates)?;
         let mut mixture = best_mixture(candidates, &levels).or(best_start(starts)).unwrap_or(fit).mixture;
         if nodes.is_some() {

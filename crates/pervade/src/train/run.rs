@@ -64,7 +64,7 @@ impl<'a, D: Device> Run<'a, D> {
         })
     }
 
-    /// Runs steps on the device; an exchange between ranks cannot be recorded for replay.
+    /// Runs steps on the device; an exchange between ranks through host memory cannot be recorded for replay.
     pub(super) fn steps(
         &self,
         ticks: &[Tick],
@@ -72,7 +72,7 @@ impl<'a, D: Device> Run<'a, D> {
         params: &mut Params<D::Buffer>,
         mut body: impl FnMut(&mut Params<D::Buffer>, &Tick) -> compute::Result<()>,
     ) -> Result<()> {
-        if self.ranks.size() == 1 {
+        if self.ranks.size() == 1 || self.device.device_exchange().is_some() {
             return Ok(self.device.steps(ticks, recording, params, body)?);
         }
         Ok(ticks.iter().try_for_each(|tick| body(params, tick))?)

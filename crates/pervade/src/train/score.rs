@@ -84,9 +84,9 @@ pub(super) fn build_graph<D: Device>(
     let max_rows = run.graph_rows();
     let options = GraphOptions { neighbours: settings.neighbours, max_rows };
     let key = run.keys(Stream::Sample, [rng_id])[0];
-    let mut graph = Graph::build_with_interrupt(run.device, latents, j, &options, key, check_interrupt)?;
+    let mut graph = Graph::build_on_ranks(run.device, run.ranks, latents, j, &options, key, check_interrupt)?;
     if run.neighbours_of_others() {
-        graph.search_others(latents, j, check_interrupt)?;
+        graph.search_others(latents, j, run.ranks, check_interrupt)?;
     }
     Ok(graph)
 }

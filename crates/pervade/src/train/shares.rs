@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::run::Run;
 use crate::Result;
-use crate::compute::{self, Device, Params, RankMean, Terms};
+use crate::compute::{self, Device, Params, Terms};
 
 /// Bits of [`Draw::step`](crate::compute::Draw) below the number of the share.
 const STEP_BITS: u32 = 48;
@@ -59,7 +59,7 @@ pub(super) struct ShareMean<D: Device> {
     /// Means of 1, 2, 4, .. consecutive shares that wait for their right neighbour.
     waiting: Vec<D::Buffer>,
     /// Present if there are several ranks.
-    between_ranks: Option<RankMean>,
+    between_ranks: Option<D::RankMean>,
 }
 
 impl<D: Device> ShareMean<D> {
@@ -71,8 +71,9 @@ impl<D: Device> ShareMean<D> {
         let len = restarts * run.architecture.layout.len();
         let waiting = (0..run.own_shares().len().ilog2()).map(|_| run.device.zeros(len));
         let waiting = waiting.collect::<compute::Result<_>>()?;
-        let size = run.ranks.size();
-        Ok(Some(Self { waiting, between_ranks: (size > 1).then(|| RankMean::new(size, len)) }))
+        let several = run.ranks.size() > 1;
+        let between_ranks = several.then(|| run.device.rank_mean(run.ranks, len)).transpose()?;
+        Ok(Some(Self { waiting, between_ranks }))
     }
 
     /// Calls `gradient` for each share of this rank, which leaves the share's gradient in `params`; then `update` with the
@@ -99,7 +100,7 @@ impl<D: Device> ShareMean<D> {
             }
         }
         if let Some(mean) = &mut self.between_ranks {
-            mean.average(run.device, run.ranks, &mut params.gradients)?;
+            run.device.average_over_ranks(mean, run.ranks, &mut params.gradients)?;
         }
         update(params)?;
         // A recorded step is replayed with the same addresses: every buffer returns to where it was.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
-use pervade::compute::{Alone, Device, RankMean};
+use pervade::compute::{Alone, Device, HostMean};
 use pervade::{Error, Result, on_device};
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ impl StepCost {
 /// element, however many ranks share the work.
 fn time_average<D: Device>(device: &D, len: usize) -> Result<f64> {
     let [from, mut into] = [device.zeros(len)?, device.zeros(len)?];
-    let mut mean = RankMean::new(1, len);
+    let mut mean = HostMean::new(1, len);
     let mut fastest = f64::INFINITY;
     for _ in 0..5 {
         let began = Instant::now();

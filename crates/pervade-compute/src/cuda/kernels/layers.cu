@@ -32,6 +32,18 @@ extern "C" __global__ void average(const float *from, float *into, u64 n) {
     if (i < n) into[i] = 0.5f * (into[i] + from[i]);
 }
 
+// Averages neighbouring slices of `stride` elements, then neighbouring averages, and so on; the result is in the first.
+extern "C" __global__ void average_slices(float *slices, u32 n_slices, u64 stride, u64 n) {
+    u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    for (u32 distance = 1; distance < n_slices; distance *= 2) {
+        for (u32 left = 0; left + distance < n_slices; left += 2 * distance) {
+            float *into = slices + left * stride + i;
+            *into = 0.5f * (*into + into[distance * stride]);
+        }
+    }
+}
+
 #define LEAKY_RELU 0
 #define SIGMOID 1
 

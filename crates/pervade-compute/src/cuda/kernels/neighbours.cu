@@ -42,22 +42,23 @@ struct Nearby {
     }
 };
 
-// Neighbours [n, k]. The lists are in shared memory or, if too long for it, in `lists` [2, k, n].
+// Neighbours of the m nodes from `first` on: [m, k]. The lists are in shared memory or, if too long for it, in `lists`
+// [2, k, m].
 extern "C" __global__ void __launch_bounds__(NODES)
-    neighbours(const float4 *nodes, u32 *out, u32 *lists, u32 n, u32 groups, u32 k) {
+    neighbours(const float4 *nodes, u32 *out, u32 *lists, u32 n, u32 groups, u32 k, u32 first, u32 m) {
     extern __shared__ float4 tile_and_lists[];
     float4(*tile)[TILE_GROUPS] = (float4(*)[TILE_GROUPS])tile_and_lists;
     float *memory = (float *)(tile_and_lists + CANDIDATES * TILE_GROUPS);
     float *tile_squares = memory + threadIdx.x;  // [CANDIDATES, NODES]
-    u32 node = blockIdx.x * NODES + threadIdx.x, own = min(node, n - 1);
+    u32 query = blockIdx.x * NODES + threadIdx.x, own = first + min(query, m - 1);
     Nearby nearby;
-    nearby.stride = lists ? n : NODES;
-    nearby.squares = lists ? (float *)lists + own : memory + CANDIDATES * NODES + threadIdx.x;
+    nearby.stride = lists ? m : NODES;
+    nearby.squares = lists ? (float *)lists + min(query, m - 1) : memory + CANDIDATES * NODES + threadIdx.x;
     nearby.candidates = (u32 *)nearby.squares + (u64)k * nearby.stride;
     nearby.len = 0;
     nearby.capacity = k;
-    // Threads beyond the last node accept no candidate.
-    nearby.farthest = node < n ? -NEG_INFINITY : NEG_INFINITY;
+    // Threads beyond the last query accept no candidate.
+    nearby.farthest = query < m ? -NEG_INFINITY : NEG_INFINITY;
     for (u32 base = 0; base < n; base += CANDIDATES) {
         float squares[CANDIDATES] = {};
         for (u32 from = 0; from < groups; from += TILE_GROUPS) {
@@ -93,10 +94,10 @@ extern "C" __global__ void __launch_bounds__(NODES)
             for (; closer; closer &= closer - 1) {
                 u32 t = __ffs(closer) - 1, candidate = base + t;
                 float square = tile_squares[t * NODES];
-                if (square < nearby.farthest && candidate != node && candidate < n) nearby.insert(square, candidate);
+                if (square < nearby.farthest && candidate != own && candidate < n) nearby.insert(square, candidate);
             }
         }
         __syncwarp();
     }
-    for (u32 i = 0; node < n && i < k; i++) out[(u64)node * k + i] = nearby.candidates[(u64)i * nearby.stride];
+    for (u32 i = 0; query < m && i < k; i++) out[(u64)query * k + i] = nearby.candidates[(u64)i * nearby.stride];
 }
