@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -62,21 +63,21 @@ def train_on_workers(
     number = next(_IDS)
     send = _sender(on_event)
     send({"event": "restarts-started", "restarts": n_init})
-    trained = []
-    try:
-        # Within the context the backend is ready; where it ends early, what was submitted is given up.
-        with parallel:
-            leader = Leader(os.getpid(), number, min(effective_n_jobs(parallel.n_jobs), n_init), n_jobs)
-            results: Iterable[tuple[int, bytes | Exception]] = parallel(
-                delayed(train)(rows, work, restart, leader) for restart in range(n_init)
-            )
+    trained: list[bytes] = []
+    # Within the context the backend is ready.
+    with parallel:
+        leader = Leader(os.getpid(), number, min(effective_n_jobs(parallel.n_jobs), n_init), n_jobs)
+        results: Any = ()
+        try:
+            results = parallel(delayed(train)(rows, work, restart, leader) for restart in range(n_init))
             for restart, result in results:
                 if isinstance(result, Exception):
                     raise result
                 trained.append(result)
                 send({"event": "restart-ended", "restart": restart, "done": len(trained), "restarts": n_init})
-    finally:
-        _ENDED.add(number)
+        finally:
+            _ENDED.add(number)
+            give_up(results)
     return trained
 
 
@@ -106,6 +107,14 @@ def train(rows: _Table, work: Work, restart: int, leader: Leader) -> tuple[int, 
         )
     except Exception as error:
         return restart, error
+
+
+def give_up(results: Any) -> None:
+    """Ends the restarts that are still in training; joblib's advice to its callers about them would only confuse."""
+    if hasattr(results, "close"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()
 
 
 def aligned(rows: Any) -> Any:
