@@ -58,8 +58,8 @@ class _ReportOptions(Protocol):
     def kept(self) -> Sequence[_Column]: ...
 
 __all__ = [
-    "Model", "__version__", "digits", "fit", "lay_out", "parameters", "run", "settings", "train_restart",
-    "uses_cpu", "write_text",
+    "Model", "__version__", "check", "digits", "fit", "lay_out", "parameters", "run", "settings", "train_restart",
+    "write_text",
 ]  # fmt: skip
 
 __version__: str
@@ -101,7 +101,14 @@ def train_restart(
     image: tuple[int, int, int] | None = None,
     on_event: Callable[[str], None] | None = None,
 ) -> bytes: ...
-def uses_cpu(options: _ComputeOptions) -> bool: ...
+def check(
+    table: _Table,
+    settings: str,
+    options: _ComputeOptions,
+    columns: _ColumnOptions,
+    *,
+    image: tuple[int, int, int] | None = None,
+) -> tuple[bool, str | None]: ...
 @final
 class Model:
     def __new__(cls, bytes: bytes) -> Model: ...

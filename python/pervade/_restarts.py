@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import uuid
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # Fits of this process that have ended, some of whose restarts may still be in training in other threads.
 _ENDED: set[int] = set()
 _IDS = itertools.count()
+# Processes of several machines may have the same number, and one that is forked has the module's names.
+_MODULE = uuid.uuid4().hex
 
 
 class Work(NamedTuple):
@@ -37,10 +40,15 @@ class Work(NamedTuple):
 class Leader(NamedTuple):
     """The fit that the restarts are for: its process, its number there, how many workers it has, and its `n_jobs`."""
 
-    process: int
+    process: str
     number: int
     n_workers: int
     n_jobs: int | None
+
+
+def this_process() -> str:
+    """The name of this process, which no other has on any machine."""
+    return f"{os.getpid()} {_MODULE}"
 
 
 class Stopped(Exception):
@@ -57,16 +65,21 @@ def train_on_workers(
     backend, _ = get_active_backend()
     as_they_end = getattr(backend, "supports_return_generator", False)
     parallel = Parallel(batch_size=1, return_as="generator_unordered" if as_they_end else "list")
-    if parallel.n_jobs == 1 or not _core.uses_cpu(work.options):
+    if parallel.n_jobs == 1:
+        return None
+    uses_cpu, description = _core.check(rows, work.settings, work.options, work.columns, image=work.image)
+    if not uses_cpu:
         return None
     work = work._replace(options=work.options._replace(device="cpu"))
     number = next(_IDS)
     send = _sender(on_event)
+    if description is not None:
+        send({"event": "described", "description": description})
     send({"event": "restarts-started", "restarts": n_init})
     trained: list[bytes] = []
     # Within the context the backend is ready.
     with parallel:
-        leader = Leader(os.getpid(), number, min(effective_n_jobs(parallel.n_jobs), n_init), n_jobs)
+        leader = Leader(this_process(), number, min(effective_n_jobs(parallel.n_jobs), n_init), n_jobs)
         results: Any = ()
         try:
             results = parallel(delayed(train)(rows, work, restart, leader) for restart in range(n_init))
@@ -83,7 +96,7 @@ def train_on_workers(
 
 def train(rows: _Table, work: Work, restart: int, leader: Leader) -> tuple[int, bytes | Exception]:
     """Trains one restart, in a worker. An exception is returned, since some backends would raise another one instead."""
-    is_here = os.getpid() == leader.process
+    is_here = this_process() == leader.process
     if not is_here:
         threads = as_threads(leader.n_jobs)
     elif leader.n_jobs is None:

@@ -105,7 +105,7 @@ class VaDE(
         events are "described" (what the columns were taken for), "stage-started", "steps" and "working" (several times a second), "pretrained" and "trained"
         (an epoch ended), "scored" (a state, without labels), "start-began" and "start-chosen" (with several
         `starts`), "remark" and "stage-ended". An exception that it raises ends the fit. Where workers of joblib train the
-        `n_init` models, their events stay there; instead there are "restarts-started" and, after each, "restart-ended", such as
+        `n_init` models, their events stay there; after "described" there are "restarts-started" and, after each, "restart-ended", such as
         `{"event": "restart-ended", "restart": 3, "done": 1, "restarts": 10}`, and then those of the rest of the fit.
     precision : {"fp32", "tf32"}, default="fp32"
         Rounding of the factors of matrix products on CUDA.

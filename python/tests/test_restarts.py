@@ -144,6 +144,12 @@ def test_no_workers_unless_they_are_asked_for(small, rows):
     assert "trained" in spread, "the model of all restarts is trained here"
 
 
+def test_the_description_comes_before_training(small):
+    with workers("threading"):
+        kinds = kinds_of_events(small(n_init=3), mixed_table())
+    assert kinds[:3] == ["described", "restarts-started", "restart-ended"] and kinds.count("described") == 1
+
+
 def kinds_of_events(vade, rows):
     seen = []
     vade.set_params(callback=lambda event: seen.append(event["event"])).fit(rows)

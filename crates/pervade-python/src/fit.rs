@@ -1,4 +1,4 @@
-//! The functions `fit` and `train_restart`.
+//! The functions `fit`, `train_restart` and `check`.
 
 use numpy::{PyArray1, PyArray2};
 use pervade::compute::AnyDevice;
@@ -55,7 +55,10 @@ pub(crate) fn fit<'py>(
     let ((fit, lower_bound, sample, description, notes), note) =
         compute(py, &options, on_event.as_ref(), |device, listener| {
             let Read { data, description, notes } = table.read(&read_options)?;
-            if let Some(description) = &description {
+            // Of restarts that were trained apart, it was said before.
+            if let Some(description) = &description
+                && restarts.is_none()
+            {
                 listener.send(json!({"event": "described", "description": description}));
             }
             let checked = settings.check(&data)?;
@@ -117,11 +120,27 @@ pub(crate) fn train_restart<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Whether a fit would use the CPU: CUDA trains restarts in parallel, in one process.
+/// What can be known before restarts are trained apart: whether a fit would use the CPU (CUDA trains restarts in parallel, in
+/// one process), and what the columns were taken for, if they have types.
 #[pyfunction]
-pub(crate) fn uses_cpu(py: Python<'_>, options: ComputeOptions) -> PyResult<bool> {
-    let (answer, _) = compute(py, &options, None, |device, _| Ok(matches!(device, AnyDevice::Cpu(_))))?;
-    Ok(answer)
+#[pyo3(signature = (table, settings, options, columns, *, image=None))]
+pub(crate) fn check<'py>(
+    py: Python<'py>,
+    table: HeldArray<'py>,
+    settings: &str,
+    options: ComputeOptions,
+    columns: ColumnOptions,
+    image: Option<[usize; 3]>,
+) -> PyResult<(bool, Option<String>)> {
+    let settings = parsed(settings).map_err(raised)?;
+    let read_options = columns.read_options().map_err(raised)?;
+    let table = table.table(columns.names)?.with_image(image);
+    let (checked, _) = compute(py, &options, None, |device, _| {
+        let Read { data, description, .. } = table.read(&read_options)?;
+        settings.check(&data)?;
+        Ok((matches!(device, AnyDevice::Cpu(_)), description))
+    })?;
+    Ok(checked)
 }
 
 /// Settings from a JSON object of settings by name.
