@@ -58,7 +58,8 @@ class _ReportOptions(Protocol):
     def kept(self) -> Sequence[_Column]: ...
 
 __all__ = [
-    "Model", "__version__", "digits", "fit", "lay_out", "parameters", "run", "settings", "write_text",
+    "Model", "__version__", "check", "digits", "fit", "lay_out", "parameters", "run", "settings", "train_restart",
+    "write_text",
 ]  # fmt: skip
 
 __version__: str
@@ -79,6 +80,7 @@ def fit(
     *,
     image: tuple[int, int, int] | None = None,
     on_event: Callable[[str], None] | None = None,
+    restarts: Sequence[bytes] | None = None,
 ) -> tuple[
     Model,
     NDArray[np.int32],
@@ -89,6 +91,24 @@ def fit(
     str | None,
     tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]],
 ]: ...
+def train_restart(
+    table: _Table,
+    settings: str,
+    options: _ComputeOptions,
+    columns: _ColumnOptions,
+    restart: int,
+    *,
+    image: tuple[int, int, int] | None = None,
+    on_event: Callable[[str], None] | None = None,
+) -> bytes: ...
+def check(
+    table: _Table,
+    settings: str,
+    options: _ComputeOptions,
+    columns: _ColumnOptions,
+    *,
+    image: tuple[int, int, int] | None = None,
+) -> tuple[bool, str | None]: ...
 @final
 class Model:
     def __new__(cls, bytes: bytes) -> Model: ...

@@ -43,6 +43,10 @@ class Bars:
             self._bar = self._tqdm(desc="map", total=100, bar_format=MAP_BAR)
         elif kind == "layout":
             self._move(percent(event))
+        elif kind == "restarts-started":
+            self._bar = self._tqdm(desc="restarts", total=event["restarts"], unit="restart")
+        elif kind == "restart-ended":
+            self._move(event["done"])
         elif kind == "described":
             self._tqdm.write(event["description"], file=sys.stderr)
         elif kind == "steps":
@@ -90,6 +94,10 @@ class Lines:
             self._write(f"{self._stage}: epoch {event['epoch']} of {self._epochs}, {figure(event)}")
         elif kind == "layout" and self._is_due(percent(event)):
             self._write(f"{self._stage}: {percent(event)} %")
+        elif kind == "restarts-started":
+            self._write(f"{event['restarts']} restarts, trained by workers of joblib")
+        elif kind == "restart-ended":
+            self._write(f"restarts: {event['done']} of {event['restarts']}")
 
     def _is_due(self, done: int) -> bool:
         between = BETWEEN_CHANGES if self._rewrites else BETWEEN_LINES

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs, parallel_config
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_info
 
@@ -126,10 +126,12 @@ def as_threads(n_jobs: int | None) -> int:
     `None` means as many as OpenMP would use now, so that `OMP_NUM_THREADS`, the limits of `threadpoolctl`
     and those that joblib sets for its workers apply here too.
     """
-    if n_jobs is not None:
-        return int(effective_n_jobs(n_jobs))
     limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
-    return int(min(limits, default=effective_n_jobs(-1)))
+    if n_jobs is None and limits:
+        return int(min(limits))
+    # In this process, whatever is configured for joblib: Dask would count the cores of its cluster.
+    with parallel_config(backend="threading"):
+        return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
 def plain(value: Any) -> Any:

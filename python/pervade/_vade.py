@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -29,6 +30,7 @@ from pervade._export import Exports
 from pervade._frames import as_frame
 from pervade._input import table
 from pervade._progress import shown
+from pervade._restarts import Work, train_on_workers
 from pervade._settings import (
     as_column_options,
     as_image,
@@ -85,21 +87,26 @@ class VaDE(
     pretrain_epochs : int, default=None
         Epochs of pretraining. [30 to 200, fewer for more rows]
     n_init : int, default=1
-        Models trained from different random numbers; the best by `choose` is kept, without labels.
+        Models trained from different random numbers; one is made of them by `choose`, without labels. Under
+        `joblib.parallel_config(backend, n_jobs=..)` the workers of joblib train one each at a time: processes ("loky"),
+        "threading", "dask" or "ray". The result is the same, to the byte. With CUDA they are trained in this process.
     random_state : int, RandomState instance or None, default=None
         The seed, or a generator to draw it from. With `None` every fit differs.
     device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": CUDA if there is a device that works.
     n_jobs : int, default=None
         Threads. `None` means as many as OpenMP would use, so that `OMP_NUM_THREADS` and the limits of
-        `threadpoolctl` apply; -1 means all cores. The result does not depend on it.
+        `threadpoolctl` apply; -1 means all cores. The result does not depend on it. On workers of joblib, the
+        threads of each worker; `None` means its part of the cores.
     verbose : int, default=0
         1 shows a progress bar for each stage (lines on stderr if tqdm is not installed).
     callback : callable, default=None
         Called with every event of a fit as a dict, such as `{"event": "trained", "epoch": 3, "elbo": ..}`;
         events are "described" (what the columns were taken for), "stage-started", "steps" and "working" (several times a second), "pretrained" and "trained"
         (an epoch ended), "scored" (a state, without labels), "start-began" and "start-chosen" (with several
-        `starts`), "remark" and "stage-ended". An exception that it raises ends the fit.
+        `starts`), "remark" and "stage-ended". An exception that it raises ends the fit. Where workers of joblib train the
+        `n_init` models, their events stay there; after "described" there are "restarts-started" and, after each, "restart-ended", such as
+        `{"event": "restart-ended", "restart": 3, "done": 1, "restarts": 10}`, and then those of the rest of the fit.
     precision : {"fp32", "tf32"}, default="fp32"
         Rounding of the factors of matrix products on CUDA.
     latents : int, default=None
@@ -387,14 +394,24 @@ class VaDE(
             for listener in listeners:
                 listener(json.loads(event))
 
+        work = Work(
+            settings,
+            self._compute_options(),
+            columns._replace(names=None if names is None else [str(name) for name in names]),
+            as_image(self.image_shape, self.n_features_in_),
+        )
+        listener = on_event if listeners else None
+        several = isinstance(self.n_init, Integral) and self.n_init > 1
         try:
+            restarts = train_on_workers(rows, self.n_init, work, self.n_jobs, listener) if several else None
             model, labels, agreement, lower_bound, remarks, description, note, some_rows = _core.fit(
                 rows,
-                settings,
-                self._compute_options(),
-                columns._replace(names=None if names is None else [str(name) for name in names]),
-                image=as_image(self.image_shape, self.n_features_in_),
-                on_event=on_event if listeners else None,
+                work.settings,
+                work.options,
+                work.columns,
+                image=work.image,
+                on_event=listener,
+                restarts=restarts,
             )
         finally:
             if bars is not None:

@@ -1,9 +1,12 @@
-//! The function `fit`.
+//! The functions `fit`, `train_restart` and `check`.
 
 use numpy::{PyArray1, PyArray2};
+use pervade::compute::AnyDevice;
 use pervade::config::Settings;
-use pervade::{Error, on_device};
+use pervade::{Error, Result, TrainedRestart, on_device};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use crate::compute::{ComputeOptions, compute};
@@ -32,9 +35,10 @@ type SomeRows<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<i32>>, Boun
 ///
 /// `settings` is a JSON object of settings by name; `columns` is what the user said about columns; `image` is height,
 /// width and channels of rows that are images, with as many values as the table has columns; `on_event` is called with
-/// every event as JSON.
+/// every event as JSON; `restarts` are those of `train_restart`, if they were trained apart.
 #[pyfunction]
-#[pyo3(signature = (table, settings, options, columns, *, image=None, on_event=None))]
+#[pyo3(signature = (table, settings, options, columns, *, image=None, on_event=None, restarts=None))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
 pub(crate) fn fit<'py>(
     py: Python<'py>,
     table: HeldArray<'py>,
@@ -43,22 +47,30 @@ pub(crate) fn fit<'py>(
     columns: ColumnOptions,
     image: Option<[usize; 3]>,
     on_event: Option<Bound<'py, PyAny>>,
+    restarts: Option<Vec<PyBackedBytes>>,
 ) -> PyResult<Fitted<'py>> {
-    let settings = match serde_json::from_str(settings) {
-        Ok(Value::Object(keys)) => Settings::from_keys(keys).map_err(raised)?,
-        _ => return Err(raised(Error::setting("settings", settings, "must be a JSON object"))),
-    };
+    let settings = parsed(settings).map_err(raised)?;
     let read_options = columns.read_options().map_err(raised)?;
     let table = table.table(columns.names)?.with_image(image);
     let ((fit, lower_bound, sample, description, notes), note) =
         compute(py, &options, on_event.as_ref(), |device, listener| {
             let Read { data, description, notes } = table.read(&read_options)?;
-            if let Some(description) = &description {
+            // Of restarts that were trained apart, it was said before.
+            if let Some(description) = &description
+                && restarts.is_none()
+            {
                 listener.send(json!({"event": "described", "description": description}));
             }
             let checked = settings.check(&data)?;
             on_device!(device, device => {
-                let fit = pervade::fit(&data, &checked, device, listener, None)?;
+                let fit = match &restarts {
+                    None => pervade::fit(&data, &checked, device, listener, None)?,
+                    Some(restarts) => {
+                        let restarts = restarts.iter().map(|bytes| TrainedRestart::from_bytes(bytes));
+                        let restarts = restarts.collect::<Result<_>>()?;
+                        pervade::fit_from_restarts(&data, &checked, device, restarts, listener)?
+                    }
+                };
                 let mut sum = 0.0;
                 for_each_part(&data, listener, |part| {
                     sum += fit.model.score(device, part)?.iter().sum::<f64>();
@@ -78,4 +90,63 @@ pub(crate) fn fit<'py>(
     );
     let (model, labels) = (Model { vade: fit.model }, PyArray1::from_vec(py, labels));
     Ok((model, labels, agreement, lower_bound, remarks, description, note, some_rows))
+}
+
+/// Trains one of the restarts of `fit` on its own, perhaps in another process, and returns it as bytes.
+#[pyfunction]
+#[pyo3(signature = (table, settings, options, columns, restart, *, image=None, on_event=None))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+pub(crate) fn train_restart<'py>(
+    py: Python<'py>,
+    table: HeldArray<'py>,
+    settings: &str,
+    options: ComputeOptions,
+    columns: ColumnOptions,
+    restart: usize,
+    image: Option<[usize; 3]>,
+    on_event: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let settings = parsed(settings).map_err(raised)?;
+    let read_options = columns.read_options().map_err(raised)?;
+    let table = table.table(columns.names)?.with_image(image);
+    let (bytes, _) = compute(py, &options, on_event.as_ref(), |device, listener| {
+        let data = table.read(&read_options)?.data;
+        let checked = settings.check(&data)?;
+        let trained = on_device!(device, device => {
+            pervade::train_restart(&data, &checked, device, restart, listener)
+        });
+        trained?.to_bytes()
+    })?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// What can be known before restarts are trained apart: whether a fit would use the CPU (CUDA trains restarts in parallel, in
+/// one process), and what the columns were taken for, if they have types.
+#[pyfunction]
+#[pyo3(signature = (table, settings, options, columns, *, image=None))]
+pub(crate) fn check<'py>(
+    py: Python<'py>,
+    table: HeldArray<'py>,
+    settings: &str,
+    options: ComputeOptions,
+    columns: ColumnOptions,
+    image: Option<[usize; 3]>,
+) -> PyResult<(bool, Option<String>)> {
+    let settings = parsed(settings).map_err(raised)?;
+    let read_options = columns.read_options().map_err(raised)?;
+    let table = table.table(columns.names)?.with_image(image);
+    let (checked, _) = compute(py, &options, None, |device, _| {
+        let Read { data, description, .. } = table.read(&read_options)?;
+        settings.check(&data)?;
+        Ok((matches!(device, AnyDevice::Cpu(_)), description))
+    })?;
+    Ok(checked)
+}
+
+/// Settings from a JSON object of settings by name.
+fn parsed(settings: &str) -> Result<Settings> {
+    match serde_json::from_str(settings) {
+        Ok(Value::Object(keys)) => Settings::from_keys(keys),
+        _ => Err(Error::setting("settings", settings, "must be a JSON object")),
+    }
 }

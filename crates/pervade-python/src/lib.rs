@@ -27,7 +27,7 @@ mod _core {
     use super::compute::{ComputeOptions, compute};
     use super::errors::{PARAMETERS, raised};
     #[pymodule_export]
-    use super::fit::fit;
+    use super::fit::{check, fit, train_restart};
     #[pymodule_export]
     use super::model::Model;
     use super::shown::Forwarded;

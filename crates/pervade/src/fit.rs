@@ -6,12 +6,13 @@ use crate::choice::{Compared, Fit, judge, model_of};
 use crate::compute::{Alone, Device, Ranks};
 use crate::config::CheckedSettings;
 use crate::data::Dataset;
+use crate::origin::origin;
 use crate::ranks::{check_ranks, check_resumed};
 use crate::record::Finished;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::{
-    EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, current_trial, pretrain,
-    require_memory, run_trial, save_or_report, start_mixture, train, train_towards_vote,
+    EpochCallback, Event, NoCallback, Observer, Pack, Run, Save, Stage, TrainedRestart, current_trial,
+    in_order, pretrain, require_memory, run_trial, save_or_report, start_mixture, train, train_towards_vote,
 };
 use crate::{Error, Hint, Result};
 
@@ -40,13 +41,7 @@ pub fn fit_on_ranks<D: Device>(
     let checksum = data.checksum();
     check_ranks(ranks, settings, &checksum)?;
     let fit = fit_from(data, &checksum, settings, device, ranks, observer, checkpoints);
-    let unchanged = match &fit {
-        // The data were checked when the checkpoint was saved.
-        Err(Error::Interrupted { .. }) => data.check_unchanged(),
-        // Any other error may be due to changed data.
-        _ => data.check_unchanged_since(&checksum),
-    };
-    unchanged.map_err(|error| match checkpoints {
+    check_unchanged(data, &checksum, &fit).map_err(|error| match checkpoints {
         Some(checkpoints) if checkpoints.exists() => error.with_hint(
             Hint::new("leave the file alone while a run reads it; the checkpoint is kept: restore the file and use ")
                 .setting("resume")
@@ -101,16 +96,99 @@ fn fit_from<D: Device>(
         finished.extend(finish(pack));
         save_or_report(observer, || save_state(None, &finished))?;
     }
-    let compared = Compared::new(&run, &finished[..n_restarts], observer)?;
+    put_together(&run, checksum, finished, resumed, observer, &save_state)
+}
+
+/// The model of all restarts. After them, `finished` has the last model, if the run that is resumed had trained it.
+fn put_together<D: Device>(
+    run: &Run<'_, D>,
+    checksum: &str,
+    mut finished: Vec<(Finished, Vec<f32>)>,
+    resumed: Option<Pack<D>>,
+    observer: &mut dyn Observer,
+    save_state: SaveState<'_, D>,
+) -> Result<Fit> {
+    let n_restarts = run.settings.settings.restarts;
+    let compared = Compared::new(run, &finished[..n_restarts], observer)?;
     if finished.len() == n_restarts
-        && let Some(mut pack) = compared.last_pack(&run, resumed.take(), &finished, observer)?
+        && let Some(mut pack) = compared.last_pack(run, resumed, &finished, observer)?
     {
         let mut save = |pack: &Pack<D>| save_state(Some(pack), &finished);
-        train_towards_vote(&run, &mut pack, observer, &mut save)?;
+        train_towards_vote(run, &mut pack, observer, &mut save)?;
         finished.extend(finish(pack));
         save_or_report(observer, || save_state(None, &finished))?;
     }
-    compared.finish(&run, checksum, finished, observer)
+    compared.finish(run, checksum, finished, observer)
+}
+
+/// Saves the pack in training and the finished restarts; the answer is whether there is a folder for it.
+type SaveState<'s, D> = &'s dyn Fn(Option<&Pack<D>>, &[(Finished, Vec<f32>)]) -> Result<bool>;
+
+/// Trains one of the restarts of [`fit`] on its own, in this process or in another: see [`fit_from_restarts`].
+pub fn train_restart<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    restart: usize,
+    observer: &mut dyn Observer,
+) -> Result<TrainedRestart> {
+    let n_restarts = settings.settings.restarts;
+    if restart >= n_restarts {
+        let must = format!("must be below {n_restarts}, the number of restarts");
+        return Err(Error::setting("restart", restart, must));
+    }
+    require_memory(device, data, settings, 1, false)?;
+    let checksum = data.checksum();
+    let trained = train_alone(data, settings, device, restart, observer);
+    check_unchanged(data, &checksum, &trained)?;
+    let (finished, values) = trained?;
+    Ok(TrainedRestart::new(origin(settings, &checksum), device, finished, values))
+}
+
+/// [`train_restart`] without the checks of memory and of changed data.
+fn train_alone<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    restart: usize,
+    observer: &mut dyn Observer,
+) -> Result<(Finished, Vec<f32>)> {
+    let run = begin(data, settings, device, observer)?;
+    let mut pack = Pack::new(&run, restart..restart + 1)?;
+    train_pack(&run, &mut pack, observer, &mut |_| Ok(false), &mut NoCallback)?;
+    Ok(finish(pack).swap_remove(0))
+}
+
+/// What [`fit`] does after its restarts, for restarts that were each trained by [`train_restart`] with the same rows and
+/// settings, in any order. On the CPU the result is that of [`fit`], to the byte; CUDA trains several restarts of [`fit`]
+/// in parallel, which may round differently. Restarts of other rows, settings or versions are refused.
+pub fn fit_from_restarts<D: Device>(
+    data: &Dataset,
+    settings: &CheckedSettings,
+    device: &D,
+    restarts: Vec<TrainedRestart>,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
+    require_memory(device, data, settings, settings.settings.restarts, false)?;
+    let checksum = data.checksum();
+    let restarts = in_order(restarts, &origin(settings, &checksum), device, settings.settings.restarts)?;
+    let fit = fit_from_ordered(data, &checksum, settings, device, restarts, observer);
+    check_unchanged(data, &checksum, &fit)?;
+    fit
+}
+
+/// [`fit_from_restarts`] without the checks of memory, of changed data, and of what the restarts were trained from.
+fn fit_from_ordered<D: Device>(
+    data: &Dataset,
+    checksum: &str,
+    settings: &CheckedSettings,
+    device: &D,
+    restarts: Vec<TrainedRestart>,
+    observer: &mut dyn Observer,
+) -> Result<Fit> {
+    let run = begin(data, settings, device, observer)?;
+    let finished = restarts.into_iter().map(|restart| restart.into_finished(&run)).collect::<Result<_>>()?;
+    put_together(&run, checksum, finished, None, observer, &|_, _| Ok(false))
 }
 
 /// Trains the given restarts, in parallel if the device can, and passes their models to the callback. Restart r is the
@@ -124,10 +202,8 @@ pub fn fit_restarts<D: Device>(
     callback: &mut dyn EpochCallback<D>,
 ) -> Result<()> {
     require_memory(device, data, settings, restarts.len(), false)?;
-    check_rows_differ(data)?;
     let checksum = data.checksum();
-    let run = Run::new(device, data, settings)?;
-    let run = Run { judge: judge(&run, observer)?, ..run };
+    let run = begin(data, settings, device, observer)?;
     let mut first = restarts.start;
     while first < restarts.end {
         let left = restarts.end - first;
@@ -141,6 +217,18 @@ pub fn fit_restarts<D: Device>(
         first += n_parallel;
     }
     Ok(())
+}
+
+/// The constant parts of a run in one process without checkpoints.
+fn begin<'a, D: Device>(
+    data: &'a Dataset<'a>,
+    settings: &'a CheckedSettings,
+    device: &'a D,
+    observer: &mut dyn Observer,
+) -> Result<Run<'a, D>> {
+    check_rows_differ(data)?;
+    let run = Run::new(device, data, settings)?;
+    Ok(Run { judge: judge(&run, observer)?, ..run })
 }
 
 /// Runs all stages, from the pack's current state.
@@ -191,6 +279,16 @@ fn finish<D: Device>(pack: Pack<D>) -> Vec<(Finished, Vec<f32>)> {
             (Finished { record, groups: best.groups, likelihood }, values)
         })
         .collect()
+}
+
+/// Returns an error if the data changed while `result` was computed.
+fn check_unchanged<T>(data: &Dataset, checksum: &str, result: &Result<T>) -> Result<()> {
+    match result {
+        // The data were checked when the checkpoint was saved.
+        Err(Error::Interrupted { .. }) => data.check_unchanged(),
+        // Any other error may be due to changed data.
+        _ => data.check_unchanged_since(checksum),
+    }
 }
 
 /// Returns an error if all rows are the same: there is then nothing to cluster.

@@ -66,6 +66,7 @@ pub mod model;
 pub mod names;
 #[doc(hidden)]
 pub mod nn;
+mod origin;
 mod plain;
 #[cfg(any(feature = "images", feature = "parquet"))]
 mod quiet;
@@ -95,8 +96,8 @@ pub use config::{Clusters, Recipe, Settings};
 #[doc(inline)]
 pub use data::Dataset;
 pub use error::{Error, Hint, Result, Term};
-pub use fit::{fit, fit_on_ranks, fit_restarts};
+pub use fit::{fit, fit_from_restarts, fit_on_ranks, fit_restarts, train_restart};
 #[doc(inline)]
 pub use model::Vade;
 #[doc(inline)]
-pub use train::{Observer, Silent};
+pub use train::{Observer, Silent, TrainedRestart};

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::compute::Ranks;
 use crate::config::CheckedSettings;
+use crate::origin::{first_difference, origin};
 use crate::{Error, Result};
 
 /// Returns an error unless the shares can be divided among the ranks and all ranks have the same version, settings and rows.
@@ -19,17 +20,11 @@ pub(crate) fn check_ranks(ranks: &dyn Ranks, settings: &CheckedSettings, checksu
         return Err(Error::setting("shares", shares, must)
             .with_hint("start as many ranks as there are shares, or half as many, or a quarter, .."));
     }
-    let mut own = settings.settings.to_keys();
-    own.insert("version of pervade".to_string(), env!("CARGO_PKG_VERSION").into());
-    own.insert("checksum of the rows".to_string(), checksum.into());
-    let all = gather_text(ranks, &Value::Object(own.clone()).to_string())?;
+    let all = gather_text(ranks, &Value::Object(origin(settings, checksum)).to_string())?;
     let tables: Vec<Map<String, Value>> =
         all.iter().map(|text| serde_json::from_str(text).unwrap_or_default()).collect();
     for (rank, table) in tables.iter().enumerate() {
-        let differs = |key: &&String| table.get(*key) != tables[0].get(*key);
-        if let Some(key) = tables[0].keys().find(differs) {
-            let [first, other] = [0, rank].map(|rank| tables[rank].get(key).unwrap_or(&Value::Null));
-            let name = key.replace('_', "-");
+        if let Some((name, first, other)) = first_difference(&tables[0], table) {
             let problem =
                 format!("the ranks do not agree: `{name}` is {other} on rank {rank} and {first} on rank 0");
             return Err(Error::device(problem)

@@ -19,6 +19,7 @@ mod run;
 mod scales;
 mod score;
 mod shares;
+mod trained;
 mod trials;
 
 #[doc(hidden)]
@@ -41,5 +42,7 @@ pub use pretrain::pretrain;
 pub(crate) use run::save_or_report;
 #[doc(hidden)]
 pub use run::{Best, Pack, Run, Save, StartGrouping, State, run_steps};
+pub use trained::TrainedRestart;
+pub(crate) use trained::in_order;
 #[doc(hidden)]
 pub use trials::{current_trial, run_trial};
