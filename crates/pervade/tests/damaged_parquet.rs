@@ -120,3 +120,14 @@ fn a_null_in_a_list_is_named_by_its_row() {
     let plain: Float32Array = (0..20).map(|i| (i != 7).then_some(i as f32)).collect();
     assert_eq!(refusal(Arc::new(plain)), "`bytes in memory`: row 8 has no values");
 }
+
+/// A file whose footer says 8 rows while its columns have 6 values: a table of 6 rows would have lost two.
+#[test]
+fn contradicting_numbers_of_rows_are_refused() {
+    heard();
+    let found = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/parts/3cfef761f879");
+    let bytes = std::fs::read(found).unwrap();
+    // The first byte is the fuzz target's own.
+    let error = read_bytes(&bytes[1..], "parquet", &ReadOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("its numbers of rows contradict each other"), "{error}");
+}

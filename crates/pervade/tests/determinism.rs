@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{planted, tiny};
+use common::{planted, same_on_any_number_of_threads, tiny};
 use pervade::compute::Cpu;
 use pervade::compute::cpu::simd::Isa;
 use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
@@ -51,6 +51,36 @@ fn threads_and_instruction_sets_do_not_change_the_result() {
             }
         }
     }
+}
+
+/// From 500,000 parameters on, the threads of a step stay awake and divide its work in another way.
+#[test]
+fn threads_do_not_change_the_result_of_a_large_network() {
+    let data = Dataset::from_rows(300, 60, planted(300, 60, 3).0).unwrap();
+    let settings = settings(Recipe::Robust).with(|s| s.hidden = Some(vec![400, 700]));
+    let expected = same_on_any_number_of_threads(|| {
+        model_bytes(&data, &settings, &Cpu::new(), &mut Silent, None).unwrap()
+    });
+    // Stopped every five steps.
+    struct FiveSteps(usize);
+    impl Observer for FiveSteps {
+        fn event(&mut self, event: &Event<'_>) -> Control {
+            self.0 += usize::from(matches!(event, Event::Steps { .. }));
+            if self.0 == 5 { Control::Stop } else { Control::Continue }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = Checkpoints::new(folder.path()).resuming();
+    let mut stops = 0;
+    let bytes = loop {
+        match model_bytes(&data, &settings, &Cpu::new(), &mut FiveSteps(0), Some(&checkpoints)) {
+            Err(Error::Interrupted { .. }) => stops += 1,
+            bytes => break bytes.unwrap(),
+        }
+    };
+    assert!(stops > 5, "only {stops} interruptions");
+    assert!(bytes == expected);
+    assert!(bytes.len() > 4 * 500_000, "only {} bytes", bytes.len());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! allocate gigabytes.
 
 use parquet::basic::Type;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use super::parquet_shapes::{FILE, PAGE, Shape};
 
@@ -25,6 +25,19 @@ pub(super) fn has_invalid_footer(file: &[u8]) -> bool {
         file.get(end.checked_sub(length)?..end)
     };
     footer().is_some_and(|left| matches!(Walk { left }.fields(FILE, &mut |_, _| {}, 0), Err(Stop::Lie)))
+}
+
+/// Whether the numbers of rows in the footer contradict each other. The decoder trusts the one and reserves memory by the
+/// other.
+pub(super) fn has_invalid_counts(metadata: &ParquetMetaData) -> bool {
+    let groups = metadata.row_groups();
+    let is_wrong = |group: &RowGroupMetaData| {
+        // A column without lists has one value per row, missing ones included.
+        let mut flat = group.columns().iter().filter(|column| column.column_descr().max_rep_level() == 0);
+        group.num_rows() < 0 || flat.any(|column| column.num_values() != group.num_rows())
+    };
+    let total = groups.iter().try_fold(0i64, |total, group| total.checked_add(group.num_rows()));
+    groups.iter().any(is_wrong) || total != Some(metadata.file_metadata().num_rows())
 }
 
 /// Whether a page claims to hold more than it can.

@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::bytes::FileBytes;
-use super::parquet_claims::{has_invalid_footer, has_invalid_page};
+use super::parquet_claims::{has_invalid_counts, has_invalid_footer, has_invalid_page};
 use super::parts::column_order;
 use crate::quiet::catch_panic;
 use crate::{Error, Result};
@@ -52,6 +52,9 @@ impl ParquetFile {
             }
             let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default())
                 .map_err(|e| damaged(location, &e))?;
+            if has_invalid_counts(metadata.metadata()) {
+                return Err(damaged(location, &"its numbers of rows contradict each other"));
+            }
             if has_invalid_page(&bytes, metadata.metadata()) {
                 return Err(damaged(location, &"the header of a page is damaged"));
             }
@@ -148,6 +151,10 @@ impl ParquetFile {
                 };
                 block.map(ordered).transpose()
             });
+            if matches!(block, Ok(None)) && next_row < rows.end {
+                let missing = rows.end - std::mem::replace(&mut next_row, rows.end);
+                return Some(Err(damaged(&location, &format!("{missing} of its rows are missing"))));
+            }
             let first_row = next_row;
             let numbered = |block: RecordBatch| {
                 next_row += block.num_rows();

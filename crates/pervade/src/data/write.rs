@@ -304,9 +304,9 @@ fn quoted_cell(text: &str) -> Cow<'_, str> {
     if text.is_empty() { Cow::Borrowed("") } else { quoted(text) }
 }
 
-/// A name for CSV: quoted if it would otherwise be split.
+/// A name for CSV: quoted if it would otherwise be split or, at the beginning of a line, be a comment.
 fn quoted(name: &str) -> Cow<'_, str> {
-    if name.is_empty() || name.contains([',', '"', '\n', '\r']) {
+    if name.is_empty() || name.starts_with('#') || name.contains([',', '"', '\n', '\r']) {
         return Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")));
     }
     Cow::Borrowed(name)
