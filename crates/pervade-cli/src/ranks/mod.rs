@@ -38,14 +38,21 @@ struct Spent {
     n_steps: u32,
 }
 
-/// Where the time of a training step goes on the first rank.
+/// How the ranks worked together.
 #[derive(Serialize, Clone)]
 pub(crate) struct RankReport {
     ranks: usize,
     library: String,
-    /// How gradients travel between ranks. By NCCL that is part of computing, so that only waiting and exchanging through
-    /// host memory are told apart.
+    /// How gradients travel between ranks.
     gradients_by: String,
+    /// None if the devices exchange gradients among themselves: the host then runs ahead of them and cannot time a step.
+    #[serde(flatten)]
+    step: Option<StepTime>,
+}
+
+/// Where the time of a training step goes on the first rank.
+#[derive(Serialize, Clone)]
+struct StepTime {
     steps: u32,
     step_seconds: f64,
     compute_seconds: f64,
@@ -97,15 +104,18 @@ impl Job {
         let spent = self.spent();
         let per_step = |time: Duration| time.as_secs_f64() / f64::from(spent.n_steps.max(1));
         let [exchange, wait] = spent.in_steps.map(per_step);
-        Some(RankReport {
-            ranks: mpi.size(),
-            library: mpi.version().to_string(),
-            gradients_by: device_exchange.unwrap_or_else(|| "host memory".to_string()),
+        let step = StepTime {
             steps: spent.n_steps,
             step_seconds: per_step(spent.steps),
             compute_seconds: per_step(spent.steps) - exchange - wait,
             exchange_seconds: exchange,
             wait_seconds: wait,
+        };
+        Some(RankReport {
+            ranks: mpi.size(),
+            library: mpi.version().to_string(),
+            step: device_exchange.is_none().then_some(step),
+            gradients_by: device_exchange.unwrap_or_else(|| "host memory".to_string()),
         })
     }
 
