@@ -336,7 +336,13 @@ impl Observer for Progress<'_> {
                 }
                 return Self::during_epoch();
             }
-            Event::Working => return Self::during_epoch(),
+            Event::Working => {
+                // A stage without epochs has no other sign of life.
+                if self.stage.as_ref().is_some_and(|running| running.epochs == 0) {
+                    self.show(0);
+                }
+                return Self::during_epoch();
+            }
             Event::Pretrained(_, epoch) => {
                 self.epoch_ended(epoch.epoch, format!("loss {:.3}", epoch.loss));
                 return self.after_epoch();

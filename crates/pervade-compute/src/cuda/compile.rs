@@ -33,7 +33,9 @@ impl Program {
     }
 
     fn source(self) -> String {
-        self.sources().iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+        let parts: Vec<String> =
+            self.sources().iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect();
+        parts.concat()
     }
 }
 
