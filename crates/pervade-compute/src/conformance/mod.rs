@@ -25,6 +25,7 @@ mod batch_norm;
 mod case;
 mod codes;
 mod convolution;
+mod exchange;
 mod gradient;
 mod inputs;
 mod latents;
@@ -59,6 +60,7 @@ impl<D: Device + BatchNorm + StickBreaking + MixturePosterior + SoftClusters + C
 pub fn cases<D: EveryOperation>() -> Vec<Case<D>> {
     [
         memory::cases(),
+        exchange::cases(),
         layers::cases(),
         updates::cases(),
         rows::cases(),

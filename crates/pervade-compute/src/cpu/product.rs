@@ -145,6 +145,14 @@ fn product_with(
         Isa::Avx2 => {
             run::<std::arch::x86_64::__m256>(whole, alone, Functions { task: task_avx2, pack: pack_avx2 });
         }
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => {
+            run::<std::arch::aarch64::float32x4_t>(
+                whole,
+                alone,
+                Functions { task: task_neon, pack: pack_neon },
+            );
+        }
         _ => run::<[f32; 4]>(whole, alone, Functions { task: task_plain, pack: pack_plain }),
     }
 }
@@ -239,6 +247,12 @@ unsafe fn task_avx2(task: &Task, panel: &mut [f32]) {
     unsafe { tile::<std::arch::x86_64::__m256>(task, panel) }
 }
 
+#[cfg(target_arch = "aarch64")]
+unsafe fn task_neon(task: &Task, panel: &mut [f32]) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { tile::<std::arch::aarch64::float32x4_t>(task, panel) }
+}
+
 unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
     // SAFETY: guaranteed by the caller.
     unsafe { tile::<[f32; 4]>(task, panel) }
@@ -254,6 +268,11 @@ unsafe fn pack_avx512(a: View, to: &mut [f32]) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn pack_avx2(a: View, to: &mut [f32]) {
     pack_transposed::<std::arch::x86_64::__m256>(a, to);
+}
+
+#[cfg(target_arch = "aarch64")]
+unsafe fn pack_neon(a: View, to: &mut [f32]) {
+    pack_transposed::<std::arch::aarch64::float32x4_t>(a, to);
 }
 
 unsafe fn pack_plain(a: View, to: &mut [f32]) {

@@ -2,7 +2,7 @@
 //!
 //! Every type does the same operations in the same order (one fused multiply-add per term of a
 //! sum, in increasing order of the index), so that results do not depend on the
-//! instruction set: the same bytes with AVX-512, AVX2 and portable code.
+//! instruction set: the same bytes with AVX-512, AVX2, NEON and portable code.
 
 /// A vector instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Isa {
     Avx512,
     /// 256-bit vectors with fused multiply-add.
     Avx2,
+    /// 128-bit vectors with fused multiply-add, on ARM.
+    Neon,
     /// Portable code.
     Plain,
 }
@@ -32,25 +34,20 @@ impl Isa {
                 return Isa::Avx2;
             }
         }
-        Isa::Plain
+        // Every 64-bit ARM processor has NEON.
+        if cfg!(target_arch = "aarch64") { Isa::Neon } else { Isa::Plain }
     }
 
     /// Whether this machine supports it. (The detection is cached: this costs a few loads.)
     pub fn is_available(self) -> bool {
-        match self {
-            Isa::Plain => true,
-            Isa::Avx2 => Self::detect() != Isa::Plain,
-            Isa::Avx512 => Self::detect() == Isa::Avx512,
-        }
+        let best = Self::detect();
+        self == Isa::Plain || self == best || self == Isa::Avx2 && best == Isa::Avx512
     }
 
     /// Every instruction set that this machine supports, for tests.
     pub fn available() -> Vec<Self> {
-        match Self::detect() {
-            Isa::Avx512 => vec![Isa::Avx512, Isa::Avx2, Isa::Plain],
-            Isa::Avx2 => vec![Isa::Avx2, Isa::Plain],
-            Isa::Plain => vec![Isa::Plain],
-        }
+        let all = [Isa::Avx512, Isa::Avx2, Isa::Neon, Isa::Plain];
+        all.into_iter().filter(|isa| isa.is_available()).collect()
     }
 }
 
@@ -188,6 +185,43 @@ mod x86 {
                 _mm256_storeu_ps(to.add(i * to_stride), _mm256_permute2f128_ps::<0x20>(low, high));
                 _mm256_storeu_ps(to.add((i + 4) * to_stride), _mm256_permute2f128_ps::<0x31>(low, high));
             }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::*;
+
+    // SAFETY (all methods): every 64-bit ARM processor has the instructions; pointers are valid for LANES elements, as the
+    // caller guarantees.
+    impl super::Vector for float32x4_t {
+        const LANES: usize = 4;
+        const TILE_ROWS: usize = 12;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: see the impl.
+            unsafe { vdupq_n_f32(0.0) }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { vdupq_n_f32(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see the impl.
+            unsafe { vld1q_f32(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see the impl.
+            unsafe { vst1q_f32(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the impl.
+            unsafe { vfmaq_f32(self, a, b) }
         }
     }
 }
