@@ -116,6 +116,9 @@ impl Common {
         let (mut device, why_not_cuda) =
             AnyDevice::open(&crate::ranks::own_device(&self.device), precision, kernels)?;
         device.keep_rows_on(self.rows_on.parse().unwrap_or_default());
+        if crate::ranks::may_share_device() {
+            device.share_device();
+        }
         if let Some(reason) = why_not_cuda {
             console.say(&format!("note: using the CPU, because {reason}"));
         }

@@ -69,6 +69,13 @@ impl AnyDevice {
         }
     }
 
+    /// Lets ranks on the same CUDA device exchange gradients on it, which NCCL must have been told to allow.
+    pub fn share_device(&mut self) {
+        if let Self::Cuda(device) = self {
+            device.share_device();
+        }
+    }
+
     /// The library that moves gradients from device to device, if ranks use one.
     pub fn device_exchange(&self) -> Option<String> {
         crate::on_device!(self, device => device.device_exchange())

@@ -18,6 +18,9 @@ impl Cuda {
     /// There is no device to keep rows on.
     pub fn keep_rows_on(&mut self, _rows_on: RowsOn) {}
 
+    /// There is no device to share.
+    pub fn share_device(&mut self) {}
+
     /// Always zero.
     pub fn n_devices() -> usize {
         0

@@ -35,6 +35,11 @@ fn number(names: &[&str]) -> usize {
 /// The number of this rank among those on this machine.
 const LOCAL_NUMBERS: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
 
+/// Whether the user lets NCCL connect ranks on the same device.
+pub(crate) fn may_share_device() -> bool {
+    std::env::var("NCCL_MULTI_RANK_GPU_ENABLE").is_ok_and(|value| value == "1")
+}
+
 /// The device to open: if several ranks of this machine ask for CUDA, each gets the next of its devices.
 pub(crate) fn own_device(wanted: &str) -> String {
     let local = LOCAL_NUMBERS.iter().find_map(|name| env::var(name).ok()?.parse::<usize>().ok());

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::{COULD_NOT_RUN, Outcome, interrupt, words};
-pub(crate) use launcher::{default_threads, own_device};
+pub(crate) use launcher::{default_threads, may_share_device, own_device};
 use same_answers::SameAnswers;
 
 /// How long other ranks wait before they report an error: that of the first rank is usually the same, and ends them.

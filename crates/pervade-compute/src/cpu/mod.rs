@@ -9,6 +9,7 @@ mod batch_norm;
 mod block;
 mod codes;
 mod convolution;
+mod exchange;
 mod latents;
 mod layers;
 mod likelihood;

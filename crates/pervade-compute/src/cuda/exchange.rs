@@ -78,7 +78,7 @@ impl Exchange for Cuda {
     fn rank_mean(&self, ranks: &dyn Ranks, len: usize) -> Result<CudaRankMean> {
         let (rank, n_ranks) = (ranks.rank(), ranks.size());
         if n_ranks > 1 && self.communicator.get().is_none() {
-            let connected = Communicator::connect(ranks, self.driver.uuid()?)?;
+            let connected = Communicator::connect(ranks, self.driver.uuid()?, self.shares_device)?;
             // Set by this thread alone.
             drop(self.communicator.set(connected));
         }

@@ -50,6 +50,8 @@ pub struct Cuda {
     driver: Driver,
     precision: Precision,
     rows_on: RowsOn,
+    /// Whether ranks on the same device may exchange gradients on it.
+    shares_device: bool,
     /// The step that is being recorded, if any, with its work on side streams.
     recorded: Mutex<Option<Recorded>>,
     /// Connects the devices of all ranks, once it was asked for and if NCCL can.
@@ -61,12 +63,17 @@ impl Cuda {
     pub fn open(ordinal: usize, precision: Precision, kernels: Option<&dyn KernelCache>) -> Result<Self> {
         let driver = Driver::open(ordinal, precision, kernels)?;
         let (recorded, communicator) = (Mutex::new(None), OnceLock::new());
-        Ok(Self { driver, precision, rows_on: RowsOn::Auto, recorded, communicator })
+        Ok(Self { driver, precision, rows_on: RowsOn::Auto, shares_device: false, recorded, communicator })
     }
 
     /// Keeps the rows of tables from now on where `rows_on` says.
     pub fn keep_rows_on(&mut self, rows_on: RowsOn) {
         self.rows_on = rows_on;
+    }
+
+    /// Lets ranks on the same device exchange gradients on it, which NCCL must have been told to allow.
+    pub fn share_device(&mut self) {
+        self.shares_device = true;
     }
 
     /// Whether there is a driver and at least one device.

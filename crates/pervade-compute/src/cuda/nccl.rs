@@ -10,9 +10,8 @@ use crate::{Error, Ranks, Result};
 /// The library's names: the PyPI package has only the first.
 const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
-/// From this version on, [`SHARED_DEVICE`] lets two ranks use one device.
+/// From this version on, two ranks can use one device, if `NCCL_MULTI_RANK_GPU_ENABLE` is 1.
 const SHARED_DEVICE_VERSION: i32 = 23_000;
-const SHARED_DEVICE: &str = "NCCL_MULTI_RANK_GPU_ENABLE";
 
 /// `ncclFloat32` of `ncclDataType_t`.
 const FLOAT: c_int = 7;
@@ -113,11 +112,10 @@ unsafe impl Sync for Communicator {}
 
 impl Communicator {
     /// Connects the devices of all ranks, of which this rank has the one with `uuid`. None, on all ranks alike, if NCCL is
-    /// missing on one, if their versions differ, or if two share a device.
-    pub(super) fn connect(ranks: &dyn Ranks, uuid: [u8; 16]) -> Result<Option<Self>> {
+    /// missing on one, if their versions differ, if two share a device and not all `can_share`, or if NCCL fails to.
+    pub(super) fn connect(ranks: &dyn Ranks, uuid: [u8; 16], can_share: bool) -> Result<Option<Self>> {
         let functions = Functions::open();
         let version = functions.as_ref().map_or(Ok(0), Functions::version)?;
-        let can_share = std::env::var(SHARED_DEVICE).is_ok_and(|value| value == "1");
         let own = Capability { version, can_share, uuid };
         if !can_connect(&own.of_all(ranks)?) {
             return Ok(None);
@@ -130,9 +128,8 @@ impl Communicator {
         let connected = functions.check(unsafe { (functions.connect)(&raw mut handle, size, id, rank) });
         let mut all_connected = vec![0u8; ranks.size()];
         ranks.all_gather(&[u8::from(connected.is_ok())], &mut all_connected)?;
-        connected?;
-        let communicator = Self { functions, handle, version };
-        Ok(all_connected.iter().all(|&connected| connected == 1).then_some(communicator))
+        let communicator = connected.is_ok().then_some(Self { functions, handle, version });
+        Ok(communicator.filter(|_| all_connected.iter().all(|&connected| connected == 1)))
     }
 
     /// The library and its version.
@@ -188,7 +185,7 @@ impl Drop for Communicator {
 struct Capability {
     /// Zero without NCCL.
     version: i32,
-    /// Whether the user lets ranks share a device.
+    /// Whether this rank may share its device.
     can_share: bool,
     /// The device's identity.
     uuid: [u8; 16],

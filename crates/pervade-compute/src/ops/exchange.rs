@@ -1,6 +1,6 @@
 //! Means over the processes that train one model together.
 
-use crate::{HostMean, Memory, Ranks, Result};
+use crate::{Memory, Ranks, Result};
 
 /// Averages buffers over all ranks.
 pub trait Exchange: Memory {
@@ -22,22 +22,5 @@ pub trait Exchange: Memory {
     /// can be part of a recorded step. Otherwise buffers go through host memory.
     fn device_exchange(&self) -> Option<String> {
         None
-    }
-}
-
-impl Exchange for crate::Cpu {
-    type RankMean = HostMean;
-
-    fn rank_mean(&self, ranks: &dyn Ranks, len: usize) -> Result<HostMean> {
-        Ok(HostMean::new(ranks.size(), len))
-    }
-
-    fn average_over_ranks(
-        &self,
-        mean: &mut HostMean,
-        ranks: &dyn Ranks,
-        buffer: &mut Vec<f32>,
-    ) -> Result<()> {
-        mean.average(self, ranks, buffer)
     }
 }

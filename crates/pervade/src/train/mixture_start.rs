@@ -9,6 +9,7 @@ use super::scales::fit_posterior;
 use super::score::{Nodes, build_graph, keep_best, score_states, start_modularity};
 use crate::Result;
 use crate::compute::Device;
+use crate::config::CheckedSettings;
 use crate::graph::Graph;
 use crate::mixture::{DiagonalMixture, EmFit, EmOptions, fit_from, fit_scored};
 use crate::seed::Stream;
@@ -99,6 +100,16 @@ fn write_mixture<D: Device>(
     Ok(())
 }
 
+fn em_options(settings: &CheckedSettings) -> EmOptions {
+    EmOptions {
+        components: settings.n_components,
+        restarts: settings.settings.mixture_starts,
+        max_iterations: EM_ITERATIONS,
+        tolerance: EM_TOLERANCE,
+        ..EmOptions::default()
+    }
+}
+
 fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut dyn Observer) -> Result<()> {
     let stop = observer.stop_flag();
     let mut check_interrupt = interrupt_check(observer, Stage::Mixture, 0);
@@ -106,13 +117,7 @@ fn fit_mixtures<D: Device>(run: &Run<'_, D>, pack: &mut Pack<D>, observer: &mut 
     let j = run.architecture.n_latents();
     let mut latents = latents_with_interrupt(run, &pack.params, &mut check_interrupt)?;
     run.data.check_unchanged()?;
-    let options = EmOptions {
-        components: settings.n_components,
-        restarts: settings.settings.mixture_starts,
-        max_iterations: EM_ITERATIONS,
-        tolerance: EM_TOLERANCE,
-        ..EmOptions::default()
-    };
+    let options = em_options(settings);
     let (mut graphs, mut all_levels) = (Vec::new(), Vec::new());
     let rng_ids: Vec<usize> = pack.state.rng_ids().collect();
     let keys = run.keys(Stream::Mixture, rng_ids.iter().copied());
