@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from common import FIT_AND_TELL, seconds_to_interrupt
 
 FIT = """
 import sys, time
@@ -24,15 +25,7 @@ vade = VaDE(8, random_state=0, device="cpu", callback=tell, n_components=150, la
                dict(hidden=(500, 500, 500), pretrain_epochs=0, n_init=1, graph_rows=1000)))
 if sys.argv[1] == "joint":
     vade.set_params(n_components=8, mixture_starts=1)
-try:
-    vade.fit(X)
-    print("finished", flush=True)
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-try:
-    vade.predict(X)
-except NotFittedError:
-    print("unfitted", flush=True)
+""" + FIT_AND_TELL + """
 vade.set_params(hidden=(4,), latents=2, epochs=1, pretrain_epochs=1, n_components=8, mixture_starts=1, callback=None)
 print(vade.fit(X[:300]).labels_.shape, flush=True)
 """
@@ -52,14 +45,7 @@ def interrupted(stage):
         if line.strip() == stage:
             break
     time.sleep(0.7)
-    asked = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    assert child.stdout.readline().strip() == "interrupted"
-    took = time.monotonic() - asked
-    assert child.stdout.readline().strip() == "unfitted"
-    assert child.stdout.readline().strip() == "(300,)"
-    assert child.wait() == 0
-    return took
+    return seconds_to_interrupt(child, lambda: child.send_signal(signal.SIGINT), "unfitted", "(300,)")
 
 
 SHOW = """
@@ -91,13 +77,7 @@ def interrupted_layout(method):
     child = subprocess.Popen([sys.executable, "-c", SHOW, method], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline().strip() == "fitted"
     time.sleep(1.5)
-    asked = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    assert child.stdout.readline().strip() == "interrupted"
-    took = time.monotonic() - asked
-    assert child.stdout.readline().strip() == "(100, 2)"
-    assert child.wait() == 0
-    return took
+    return seconds_to_interrupt(child, lambda: child.send_signal(signal.SIGINT), "(100, 2)")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are Unix's")

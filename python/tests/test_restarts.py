@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from common import FIT_AND_TELL, seconds_to_interrupt
 from joblib import delayed, parallel_config
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -289,21 +290,13 @@ from sklearn.exceptions import NotFittedError
 from pervade import VaDE
 X = np.random.default_rng(0).random((30_000, 100), dtype=np.float32)
 vade = VaDE(8, random_state=0, device="cpu", hidden=(500, 500, 2000), n_init=6)
-with joblib.parallel_config(backend=sys.argv[1], n_jobs=2):
-    # Workers are ready once they have trained something.
-    VaDE(2, hidden=(4,), pretrain_epochs=1, epochs=1, n_init=2, device="cpu").fit(X[:100])
-    try:
-        print("fitting", flush=True)
-        vade.fit(X)
-        print("finished", flush=True)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-    try:
-        vade.predict(X)
-    except NotFittedError:
-        print("unfitted", flush=True)
-    vade.set_params(hidden=(4,), latents=2, epochs=1, pretrain_epochs=1, n_components=8, mixture_starts=1, n_init=2)
-    print(vade.fit(X[:300]).labels_.shape, flush=True)
+joblib.parallel_config(backend=sys.argv[1], n_jobs=2)
+# Workers are ready once they have trained something.
+VaDE(2, hidden=(4,), pretrain_epochs=1, epochs=1, n_init=2, device="cpu").fit(X[:100])
+print("fitting", flush=True)
+""" + FIT_AND_TELL + """
+vade.set_params(hidden=(4,), latents=2, epochs=1, pretrain_epochs=1, n_components=8, mixture_starts=1, n_init=2)
+print(vade.fit(X[:300]).labels_.shape, flush=True)
 """
 
 
@@ -323,11 +316,4 @@ def interrupted(backend):
     while child.stdout.readline().strip() != "fitting":
         pass
     time.sleep(3.0)
-    asked = time.monotonic()
-    os.killpg(child.pid, signal.SIGINT)
-    assert child.stdout.readline().strip() == "interrupted"
-    took = time.monotonic() - asked
-    assert child.stdout.readline().strip() == "unfitted"
-    assert child.stdout.readline().strip() == "(300,)"
-    assert child.wait(timeout=30) == 0
-    return took
+    return seconds_to_interrupt(child, lambda: os.killpg(child.pid, signal.SIGINT), "unfitted", "(300,)")

@@ -77,7 +77,7 @@ impl AnyDevice {
     }
 
     /// The library that moves gradients from device to device, if ranks use one.
-    pub fn device_exchange(&self) -> Option<String> {
+    pub fn device_exchange(&self) -> Option<&str> {
         crate::on_device!(self, device => device.device_exchange())
     }
 

@@ -3,6 +3,7 @@
 use numpy::{PyArray1, PyArray2};
 use pervade::compute::AnyDevice;
 use pervade::config::Settings;
+use pervade::data::ReadOptions;
 use pervade::{Error, Result, TrainedRestart, on_device};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -13,7 +14,7 @@ use crate::compute::{ComputeOptions, compute};
 use crate::errors::raised;
 use crate::model::{Model, for_each_part, matrix};
 use crate::shown::sample;
-use crate::table::{ColumnOptions, HeldArray, Read};
+use crate::table::{ColumnOptions, HeldArray, Read, Table};
 
 /// The result of a fit: the model, the clusters of its rows, the share of restarts that agree on each if the model is
 /// their consensus, the mean of the rows' scores, remarks about the fit, what the columns were taken for, if they have
@@ -49,12 +50,10 @@ pub(crate) fn fit<'py>(
     on_event: Option<Bound<'py, PyAny>>,
     restarts: Option<Vec<PyBackedBytes>>,
 ) -> PyResult<Fitted<'py>> {
-    let settings = parsed(settings).map_err(raised)?;
-    let read_options = columns.read_options().map_err(raised)?;
-    let table = table.table(columns.names)?.with_image(image);
+    let input = Input::new(&table, settings, columns, image)?;
     let ((fit, lower_bound, sample, description, notes), note) =
         compute(py, &options, on_event.as_ref(), |device, listener| {
-            let Read { data, description, notes } = table.read(&read_options)?;
+            let (Read { data, description, notes }, settings) = input.read()?;
             // Of restarts that were trained apart, it was said before.
             if let Some(description) = &description
                 && restarts.is_none()
@@ -106,11 +105,9 @@ pub(crate) fn train_restart<'py>(
     image: Option<[usize; 3]>,
     on_event: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let settings = parsed(settings).map_err(raised)?;
-    let read_options = columns.read_options().map_err(raised)?;
-    let table = table.table(columns.names)?.with_image(image);
+    let input = Input::new(&table, settings, columns, image)?;
     let (bytes, _) = compute(py, &options, on_event.as_ref(), |device, listener| {
-        let data = table.read(&read_options)?.data;
+        let (Read { data, .. }, settings) = input.read()?;
         let checked = settings.check(&data)?;
         let trained = on_device!(device, device => {
             pervade::train_restart(&data, &checked, device, restart, listener)
@@ -132,15 +129,37 @@ pub(crate) fn check<'py>(
     columns: ColumnOptions,
     image: Option<[usize; 3]>,
 ) -> PyResult<(bool, Option<String>)> {
-    let settings = parsed(settings).map_err(raised)?;
-    let read_options = columns.read_options().map_err(raised)?;
-    let table = table.table(columns.names)?.with_image(image);
+    let input = Input::new(&table, settings, columns, image)?;
     let (checked, _) = compute(py, &options, None, |device, _| {
-        let Read { data, description, .. } = table.read(&read_options)?;
+        let (Read { data, description, .. }, settings) = input.read()?;
         settings.check(&data)?;
         Ok((matches!(device, AnyDevice::Cpu(_)), description))
     })?;
     Ok(checked)
+}
+
+/// A table that is yet to be read, and the settings of its fit.
+struct Input<'a> {
+    table: Table<'a>,
+    read_options: ReadOptions,
+    settings: Settings,
+}
+
+impl<'a> Input<'a> {
+    fn new(
+        array: &'a HeldArray<'_>,
+        settings: &str,
+        columns: ColumnOptions,
+        image: Option<[usize; 3]>,
+    ) -> PyResult<Self> {
+        let settings = parsed(settings).map_err(raised)?;
+        let read_options = columns.read_options().map_err(raised)?;
+        Ok(Self { table: array.table(columns.names)?.with_image(image), read_options, settings })
+    }
+
+    fn read(self) -> Result<(Read<'a>, Settings)> {
+        Ok((self.table.read(&self.read_options)?, self.settings))
+    }
 }
 
 /// Settings from a JSON object of settings by name.

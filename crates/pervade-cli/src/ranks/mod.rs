@@ -99,7 +99,7 @@ impl Job {
 
     /// Where the time of a step went, in the mean, if there are ranks; `device_exchange` moves gradients from device to
     /// device, if there is such a library.
-    pub(crate) fn report(&self, device_exchange: Option<String>) -> Option<RankReport> {
+    pub(crate) fn report(&self, device_exchange: Option<&str>) -> Option<RankReport> {
         let mpi = self.mpi.as_ref()?;
         let spent = self.spent();
         let per_step = |time: Duration| time.as_secs_f64() / f64::from(spent.n_steps.max(1));
@@ -115,7 +115,7 @@ impl Job {
             ranks: mpi.size(),
             library: mpi.version().to_string(),
             step: device_exchange.is_none().then_some(step),
-            gradients_by: device_exchange.unwrap_or_else(|| "host memory".to_string()),
+            gradients_by: device_exchange.unwrap_or("host memory").to_string(),
         })
     }
 

@@ -24,33 +24,33 @@ impl Program {
     /// All programs.
     pub const ALL: [Self; 2] = [Self::Products, Self::Others];
 
-    /// The names and texts of its sources, in the order in which they build on each other.
-    fn sources(self) -> &'static [(&'static str, &'static str)] {
-        match self {
+    /// Its sources, in the order in which they build on each other.
+    fn source(self) -> String {
+        let own: &[Source] = match self {
             Self::Products => &PRODUCTS,
             Self::Others => &OTHERS,
-        }
-    }
-
-    fn source(self) -> String {
-        let parts: Vec<String> =
-            self.sources().iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect();
-        parts.concat()
+        };
+        let part = |(name, text): &Source| format!("#line 1 \"{name}\"\n{text}");
+        SHARED.iter().chain(own).map(part).collect::<Vec<_>>().concat()
     }
 }
 
-const PRODUCTS: [(&str, &str); 6] = [
+/// The name and text of a source.
+type Source = (&'static str, &'static str);
+
+const SHARED: [Source; 2] = [
     ("common.cu", include_str!("kernels/common.cu")),
     ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+];
+
+const PRODUCTS: [Source; 4] = [
     ("product.cu", include_str!("kernels/product.cu")),
     ("thin.cu", include_str!("kernels/thin.cu")),
     ("hopper.cu", include_str!("kernels/hopper.cu")),
     ("weights.cu", include_str!("kernels/weights.cu")),
 ];
 
-const OTHERS: [(&str, &str); 17] = [
-    ("common.cu", include_str!("kernels/common.cu")),
-    ("asynchronous.cu", include_str!("kernels/asynchronous.cu")),
+const OTHERS: [Source; 15] = [
     ("rows.cu", include_str!("kernels/rows.cu")),
     ("layers.cu", include_str!("kernels/layers.cu")),
     ("latents.cu", include_str!("kernels/latents.cu")),

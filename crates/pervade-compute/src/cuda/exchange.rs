@@ -1,5 +1,7 @@
 //! Means over ranks: from device to device by NCCL, as part of the recorded step, or else through host memory.
 
+use std::sync::Arc;
+
 use super::driver::Kernel;
 use super::nccl::{Communicator, Slice};
 use super::{Cuda, CudaBuffer, elementwise};
@@ -15,6 +17,7 @@ pub enum CudaRankMean {
 
 /// The slice of every rank that this rank averages.
 pub struct DeviceMean {
+    communicator: Arc<Communicator>,
     rank: usize,
     n_ranks: usize,
     /// Elements of a slice; the last slices may be shorter.
@@ -24,9 +27,11 @@ pub struct DeviceMean {
 }
 
 impl DeviceMean {
-    fn new(device: &Cuda, rank: usize, n_ranks: usize, len: usize) -> Result<Self> {
+    fn new(device: &Cuda, communicator: Arc<Communicator>, ranks: &dyn Ranks, len: usize) -> Result<Self> {
+        let (rank, n_ranks) = (ranks.rank(), ranks.size());
         let slice = len.div_ceil(n_ranks);
-        Ok(Self { rank, n_ranks, slice, len, received: device.zeros(n_ranks * slice)? })
+        let received = device.zeros(n_ranks * slice)?;
+        Ok(Self { communicator, rank, n_ranks, slice, len, received })
     }
 
     /// The slice of a buffer that `rank` averages.
@@ -39,12 +44,7 @@ impl DeviceMean {
 
 impl Cuda {
     /// Each rank gets its slice of all ranks' buffers, averages them, and sends the mean to all.
-    fn average_slices(
-        &self,
-        communicator: &Communicator,
-        mean: &mut DeviceMean,
-        buffer: &CudaBuffer,
-    ) -> Result<()> {
+    fn average_slices(&self, mean: &DeviceMean, buffer: &CudaBuffer) -> Result<()> {
         self.sync_all_pending()?;
         let own = mean.slice_of(buffer, mean.rank);
         let of_buffer = || (0..mean.n_ranks).map(|rank| mean.slice_of(buffer, rank));
@@ -52,22 +52,20 @@ impl Cuda {
             .map(|rank| Slice { address: mean.received.address(rank * mean.slice), len: own.len });
         let stream = self.driver.main_stream();
         // SAFETY: slices of live buffers; side streams were waited for above.
-        unsafe { communicator.exchange(of_buffer(), received, stream) }?;
+        unsafe { mean.communicator.exchange(of_buffer(), received, stream) }?;
         let first = mean.received.address(0);
-        let sizes = [mean.n_ranks.into(), mean.slice.into(), own.len.into()];
-        let [n_ranks, slice, len] = sizes;
         if own.len > 0 {
-            self.driver
-                .launch(elementwise(Kernel::AverageSlices, own.len), &[first.into(), n_ranks, slice, len])?;
+            let args = [first.into(), mean.n_ranks.into(), mean.slice.into(), own.len.into()];
+            self.driver.launch(elementwise(Kernel::AverageSlices, own.len), &args)?;
         }
         let averaged = (0..mean.n_ranks).map(|_| Slice { address: first, len: own.len });
         // SAFETY: as above.
-        unsafe { communicator.exchange(averaged, of_buffer(), stream) }?;
+        unsafe { mean.communicator.exchange(averaged, of_buffer(), stream) }?;
         self.driver.disable_early_launch();
         Ok(())
     }
 
-    fn communicator(&self) -> Option<&Communicator> {
+    fn communicator(&self) -> Option<&Arc<Communicator>> {
         self.communicator.get()?.as_ref()
     }
 }
@@ -76,15 +74,17 @@ impl Exchange for Cuda {
     type RankMean = CudaRankMean;
 
     fn rank_mean(&self, ranks: &dyn Ranks, len: usize) -> Result<CudaRankMean> {
-        let (rank, n_ranks) = (ranks.rank(), ranks.size());
-        if n_ranks > 1 && self.communicator.get().is_none() {
+        if ranks.size() == 1 {
+            return Ok(CudaRankMean::Host(HostMean::new(1, len)));
+        }
+        if self.communicator.get().is_none() {
             let connected = Communicator::connect(ranks, self.driver.uuid()?, self.shares_device)?;
             // Set by this thread alone.
-            drop(self.communicator.set(connected));
+            drop(self.communicator.set(connected.map(Arc::new)));
         }
         Ok(match self.communicator() {
-            Some(_) if n_ranks > 1 => CudaRankMean::Device(DeviceMean::new(self, rank, n_ranks, len)?),
-            _ => CudaRankMean::Host(HostMean::new(n_ranks, len)),
+            Some(connected) => CudaRankMean::Device(DeviceMean::new(self, connected.clone(), ranks, len)?),
+            None => CudaRankMean::Host(HostMean::new(ranks.size(), len)),
         })
     }
 
@@ -94,16 +94,13 @@ impl Exchange for Cuda {
         ranks: &dyn Ranks,
         buffer: &mut CudaBuffer,
     ) -> Result<()> {
-        match (mean, self.communicator()) {
-            (CudaRankMean::Host(mean), _) => mean.average(self, ranks, buffer),
-            (CudaRankMean::Device(mean), Some(communicator)) => {
-                self.average_slices(communicator, mean, buffer)
-            }
-            (CudaRankMean::Device(_), None) => unreachable!("made with a communicator"),
+        match mean {
+            CudaRankMean::Host(mean) => mean.average(self, ranks, buffer),
+            CudaRankMean::Device(mean) => self.average_slices(mean, buffer),
         }
     }
 
-    fn device_exchange(&self) -> Option<String> {
-        self.communicator().map(Communicator::name)
+    fn device_exchange(&self) -> Option<&str> {
+        self.communicator().map(|communicator| communicator.name())
     }
 }

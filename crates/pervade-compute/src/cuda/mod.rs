@@ -28,7 +28,7 @@ mod stick_breaking;
 mod sums;
 mod typed;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use compile::{Program, cached_image, compile_image};
 pub use driver::DeviceMemory;
@@ -55,7 +55,7 @@ pub struct Cuda {
     /// The step that is being recorded, if any, with its work on side streams.
     recorded: Mutex<Option<Recorded>>,
     /// Connects the devices of all ranks, once it was asked for and if NCCL can.
-    communicator: OnceLock<Option<Communicator>>,
+    communicator: OnceLock<Option<Arc<Communicator>>>,
 }
 
 impl Cuda {

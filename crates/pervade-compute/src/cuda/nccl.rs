@@ -101,7 +101,7 @@ pub(super) struct Slice {
 pub(super) struct Communicator {
     functions: Functions,
     handle: Handle,
-    version: i32,
+    name: String,
 }
 
 // SAFETY: NCCL's functions may be called from any thread, if not from two at once; all calls come from the thread that
@@ -128,14 +128,14 @@ impl Communicator {
         let connected = functions.check(unsafe { (functions.connect)(&raw mut handle, size, id, rank) });
         let mut all_connected = vec![0u8; ranks.size()];
         ranks.all_gather(&[u8::from(connected.is_ok())], &mut all_connected)?;
-        let communicator = connected.is_ok().then_some(Self { functions, handle, version });
+        let name = format!("NCCL {}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
+        let communicator = connected.is_ok().then_some(Self { functions, handle, name });
         Ok(communicator.filter(|_| all_connected.iter().all(|&connected| connected == 1)))
     }
 
     /// The library and its version.
-    pub(super) fn name(&self) -> String {
-        let version = self.version;
-        format!("NCCL {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Sends slice r of `sent` to rank r and receives slice r of `received` from it, for all ranks at once.

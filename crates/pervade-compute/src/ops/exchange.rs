@@ -20,7 +20,7 @@ pub trait Exchange: Memory {
 
     /// The library that moves the buffers from device to device, if [`Exchange::rank_mean`] has found one; such an exchange
     /// can be part of a recorded step. Otherwise buffers go through host memory.
-    fn device_exchange(&self) -> Option<String> {
+    fn device_exchange(&self) -> Option<&str> {
         None
     }
 }
