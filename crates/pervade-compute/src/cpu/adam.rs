@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::product::{UsedNext, View, product_alone};
+use super::product::{Prepared, UsedNext, View, packed, product_alone};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -89,7 +89,7 @@ pub(super) fn product_update(
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
     let [p, m, v] = [p, m, v].map(Shared::new);
-    for_each_task(row_blocks * column_blocks, |block| {
+    let update_block = |block: usize, panels: &[f32]| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
         let columns = cut(n_columns, j, column_blocks)..cut(n_columns, j + 1, column_blocks);
@@ -101,8 +101,9 @@ pub(super) fn product_update(
             let gradient = &mut buffer[..needed];
             let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
             let first = rows.start * n_columns + columns.start;
-            let used_next = UsedNext { buffers: [p, m, v], first, row_stride: n_columns };
-            product_alone(isa, a, b, gradient, used_next);
+            let used_next = Some(UsedNext { buffers: [p, m, v], first, row_stride: n_columns });
+            let panels = Some(&panels[columns.start * b.rows()..]);
+            product_alone(isa, a, b, gradient, Prepared { panels, used_next });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
                 let first = row * n_columns + columns.start;
                 // SAFETY: blocks do not overlap, and each belongs to one task.
@@ -110,6 +111,10 @@ pub(super) fn product_update(
                 update(isa, rates, p, g, m, v);
             }
         });
+    };
+    // Every block of rows needs all of B.
+    packed(isa, b, |panels| {
+        for_each_task(row_blocks * column_blocks, |block| update_block(block, panels));
     });
 }
 

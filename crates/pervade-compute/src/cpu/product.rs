@@ -1,12 +1,13 @@
 //! The matrix product C(m, n) = sum over k of A(m, k) B(k, n), with a fused epilogue.
 //!
-//! B is packed, one panel of columns at a time, into a small buffer that stays in the cache; A is
-//! read in place through its strides, unless it is long and transposed; a register tile of C is summed over all k and
+//! B is packed, one panel of columns at a time, into a small buffer that stays in the cache: while the first register
+//! tile of its columns is summed, if B is row-major, and for many rows all panels beforehand. A is read in place through
+//! its strides, unless it is long and transposed. A register tile of C is summed over all k and
 //! passed through the epilogue (bias and ReLU, the ReLU mask, or nothing) before it is stored. While a
 //! tile is summed, the next panel is prefetched.
 //! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -82,25 +83,38 @@ const MAX_BLOCK_ROWS: usize = 256;
 const TASKS_PER_THREAD: usize = 2;
 /// The number of k from which a transposed A is packed.
 const MIN_PACKED_K: usize = 256;
+/// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
+const CHUNK_K: usize = 8;
 
 thread_local! {
     /// A thread's panel of B; allocated once.
     static PANEL: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// A thread's packed A; allocated once.
     static PACKED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// All panels of a B, for the tasks of the product that this thread began. It is taken while in use: a thread that
+    /// waits for its tasks may run another product meanwhile.
+    static PANELS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
 /// Computes A B, applies the epilogue and writes the result to `c`, row-major [A's rows, B's columns].
 pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
     // Waking a second thread takes some microseconds; smaller products are done by then.
     let alone = a.rows * b.rows * b.columns < 1 << 18;
-    product_with(isa, a, b, epilogue, c, alone, None);
+    product_with(isa, a, b, epilogue, c, alone, Prepared { panels: None, used_next: None });
 }
 
-/// The product on the calling thread alone, for use within a parallel task; the blocks of `used_next` are prefetched
-/// while the product is computed.
-pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], used_next: UsedNext) {
-    product_with(isa, a, b, Epilogue::Store, c, true, Some(used_next));
+/// The product on the calling thread alone, for use within a parallel task.
+pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], prepared: Prepared) {
+    product_with(isa, a, b, Epilogue::Store, c, true, prepared);
+}
+
+/// What the caller of a product has done and will do.
+#[derive(Clone, Copy)]
+pub(super) struct Prepared<'a> {
+    /// B packed by [`packed`]: from its first column on.
+    pub(super) panels: Option<&'a [f32]>,
+    /// Blocks that are prefetched while the product is computed.
+    pub(super) used_next: Option<UsedNext<'a>>,
 }
 
 /// Blocks of C's shape in three buffers: the offset of their first element and the stride of their rows.
@@ -118,7 +132,7 @@ fn product_with(
     epilogue: Epilogue,
     c: &mut [f32],
     alone: bool,
-    used_next: Option<UsedNext>,
+    prepared: Prepared,
 ) {
     assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
@@ -131,30 +145,32 @@ fn product_with(
         assert!(bias.len() >= b.columns, "bias of a product");
     }
     let (rows, width) = ((0, a.rows), b.columns);
-    let whole = Task { a, packed: None, b, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => {
-            run::<std::arch::x86_64::__m512>(
-                whole,
-                alone,
-                Functions { task: task_avx512, pack: pack_avx512 },
-            );
-        }
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => {
-            run::<std::arch::x86_64::__m256>(whole, alone, Functions { task: task_avx2, pack: pack_avx2 });
-        }
-        #[cfg(target_arch = "aarch64")]
-        Isa::Neon => {
-            run::<std::arch::aarch64::float32x4_t>(
-                whole,
-                alone,
-                Functions { task: task_neon, pack: pack_neon },
-            );
-        }
-        _ => run::<[f32; 4]>(whole, alone, Functions { task: task_plain, pack: pack_plain }),
-    }
+    let Prepared { panels, used_next } = prepared;
+    assert!(panels.is_none_or(|panels| panels.len() >= b.rows * b.columns), "all panels of B");
+    let whole =
+        Task { a, packed: None, b, panels, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
+    run(whole, alone, Functions::of(isa));
+}
+
+/// Packs all of B and calls `work` with its panels: column j, if it is the first of a panel, is at j K.
+pub(super) fn packed(isa: Isa, b: View, work: impl FnOnce(&[f32])) {
+    assert!(isa.is_available(), "{isa:?} on a machine without it");
+    with_panels(Functions::of(isa), b, work);
+}
+
+fn with_panels(functions: Functions, b: View, work: impl FnOnce(&[f32])) {
+    let (columns, mut buffer) = (functions.panel_columns, PANELS.take());
+    let n_panels = b.columns.div_ceil(columns);
+    let panels = at_least(&mut buffer, b.rows * n_panels * columns);
+    let shared = Shared::new(panels);
+    for_each_task(n_panels, |panel| {
+        let column = panel * columns;
+        let width = columns.min(b.columns - column);
+        // SAFETY: this machine has the instruction set, and each task writes its own panel.
+        unsafe { (functions.pack_b)(b, column, width, shared.slice(column * b.rows, columns * b.rows)) };
+    });
+    work(panels);
+    PANELS.set(buffer);
 }
 
 /// A tile of C, or all of it: rows `rows.0..rows.1`, `width` columns from `column` on.
@@ -164,6 +180,8 @@ struct Task<'a> {
     /// A by tiles: the tile from row i on is at i K as `[K, rows of the tile]`.
     packed: Option<&'a [f32]>,
     b: View<'a>,
+    /// B by panels (see [`packed`]).
+    panels: Option<&'a [f32]>,
     epilogue: Epilogue<'a>,
     c: Shared<'a>,
     rows: (usize, usize),
@@ -172,26 +190,87 @@ struct Task<'a> {
     used_next: Option<UsedNext<'a>>,
 }
 
-/// The functions of an instruction set.
+/// The functions and sizes of an instruction set.
 #[derive(Clone, Copy)]
 struct Functions {
     task: unsafe fn(&Task, &mut [f32]),
-    pack: unsafe fn(View, &mut [f32]),
+    pack_a: unsafe fn(View, &mut [f32]),
+    /// B, the first column of the panel, its width, and where to.
+    pack_b: unsafe fn(View, usize, usize, &mut [f32]),
+    tile_rows: usize,
+    panel_columns: usize,
 }
 
+impl Functions {
+    fn of(isa: Isa) -> Self {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::functions(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::functions(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => neon::functions(),
+            _ => plain::functions(),
+        }
+    }
+}
+
+/// Compiles the functions of a vector type in a module, with the features of its instruction set.
+macro_rules! functions {
+    ($name:ident, $vector:ty $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+
+            pub(super) fn functions() -> Functions {
+                let (tile_rows, panel_columns) = (<$vector>::TILE_ROWS, 2 * <$vector>::LANES);
+                Functions { task, pack_a, pack_b, tile_rows, panel_columns }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn task(task: &Task, panel: &mut [f32]) {
+                // SAFETY: guaranteed by the caller.
+                unsafe { tile::<$vector>(task, panel) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn pack_a(a: View, to: &mut [f32]) {
+                pack_transposed::<$vector>(a, to);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn pack_b(b: View, column: usize, width: usize, to: &mut [f32]) {
+                if width <= <$vector>::LANES {
+                    pack::<$vector, 1>(b, column, width, to);
+                } else {
+                    pack::<$vector, 2>(b, column, width, to);
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+functions!(avx512, std::arch::x86_64::__m512, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma");
+#[cfg(target_arch = "x86_64")]
+functions!(avx2, std::arch::x86_64::__m256, "avx2,fma");
+#[cfg(target_arch = "aarch64")]
+functions!(neon, std::arch::aarch64::float32x4_t);
+functions!(plain, [f32; 4]);
+
 /// Divides C into blocks of rows by panels of columns, and computes one of them per task.
-fn run<V: Vector>(whole: Task, alone: bool, functions: Functions) {
-    let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(2 * V::LANES));
+fn run(whole: Task, alone: bool, functions: Functions) {
+    let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(functions.panel_columns));
     // A block of A stays in the second-level cache while panel after panel is multiplied by it.
     let block_rows = (BLOCK_LEN / a.columns.max(1)).clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS);
+    let in_cache = a.rows.div_ceil(block_rows);
     let wanted = if alone { 1 } else { TASKS_PER_THREAD * rayon::current_num_threads() };
-    let n_tiles = a.rows.div_ceil(V::TILE_ROWS);
-    let n_blocks = wanted.div_ceil(n_panels.max(1)).min(n_tiles).max(a.rows.div_ceil(block_rows));
+    let n_tiles = a.rows.div_ceil(functions.tile_rows);
+    let n_blocks = wanted.div_ceil(n_panels.max(1)).min(n_tiles).max(in_cache);
     let run_all = |whole: Task| {
         let run_one = |task: usize| {
             let block = task / n_panels;
             let rows = a.rows * block / n_blocks..a.rows * (block + 1) / n_blocks;
-            run_task::<V>(whole, rows, task % n_panels, functions.task);
+            run_task(whole, rows, task % n_panels, functions);
         };
         if alone {
             (0..n_blocks * n_panels).for_each(run_one);
@@ -200,16 +279,18 @@ fn run<V: Vector>(whole: Task, alone: bool, functions: Functions) {
         }
     };
     // In place, every k of a transposed A is on another cache line: many of them do not stay in the first-level cache.
-    let pack_a = alone && n_blocks == 1 && a.row_stride == 1 && a.columns >= MIN_PACKED_K;
-    if !pack_a {
-        return run_all(whole);
+    if alone && n_blocks == 1 && a.row_stride == 1 && a.columns >= MIN_PACKED_K {
+        PACKED.with_borrow_mut(|buffer| {
+            let packed = at_least(buffer, a.rows * a.columns);
+            // SAFETY: this machine has the instruction set.
+            unsafe { (functions.pack_a)(a, packed) };
+            run_all(Task { packed: Some(packed), ..whole });
+        });
+    } else if in_cache > 1 && !alone {
+        with_panels(functions, whole.b, |panels| run_all(Task { panels: Some(panels), ..whole }));
+    } else {
+        run_all(whole);
     }
-    PACKED.with_borrow_mut(|buffer| {
-        let packed = at_least(buffer, a.rows * a.columns);
-        // SAFETY: this machine has the instruction set.
-        unsafe { (functions.pack)(a, packed) };
-        run_all(Task { packed: Some(packed), ..whole });
-    });
 }
 
 /// The first `len` elements of a buffer that grows to the largest product's need.
@@ -221,62 +302,16 @@ fn at_least(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
 }
 
 /// Computes some rows of a panel's columns.
-fn run_task<V: Vector>(whole: Task, rows: Range<usize>, panel: usize, task_fn: unsafe fn(&Task, &mut [f32])) {
-    let (b, columns) = (whole.b, 2 * V::LANES);
+fn run_task(whole: Task, rows: Range<usize>, panel: usize, functions: Functions) {
+    let (b, columns) = (whole.b, functions.panel_columns);
     let column = panel * columns;
     let width = columns.min(b.columns - column);
     let task = Task { rows: (rows.start, rows.end), column, width, ..whole };
     PANEL.with_borrow_mut(|buffer| {
         // SAFETY: this machine has the instruction set; the tile is inside C (rows and columns are
         // bounded above) and no other task writes it.
-        unsafe { task_fn(&task, at_least(buffer, b.rows * columns)) }
+        unsafe { (functions.task)(&task, at_least(buffer, b.rows * columns)) }
     });
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-unsafe fn task_avx512(task: &Task, panel: &mut [f32]) {
-    // SAFETY: guaranteed by the caller.
-    unsafe { tile::<std::arch::x86_64::__m512>(task, panel) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn task_avx2(task: &Task, panel: &mut [f32]) {
-    // SAFETY: guaranteed by the caller.
-    unsafe { tile::<std::arch::x86_64::__m256>(task, panel) }
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe fn task_neon(task: &Task, panel: &mut [f32]) {
-    // SAFETY: guaranteed by the caller.
-    unsafe { tile::<std::arch::aarch64::float32x4_t>(task, panel) }
-}
-
-unsafe fn task_plain(task: &Task, panel: &mut [f32]) {
-    // SAFETY: guaranteed by the caller.
-    unsafe { tile::<[f32; 4]>(task, panel) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-unsafe fn pack_avx512(a: View, to: &mut [f32]) {
-    pack_transposed::<std::arch::x86_64::__m512>(a, to);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn pack_avx2(a: View, to: &mut [f32]) {
-    pack_transposed::<std::arch::x86_64::__m256>(a, to);
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe fn pack_neon(a: View, to: &mut [f32]) {
-    pack_transposed::<std::arch::aarch64::float32x4_t>(a, to);
-}
-
-unsafe fn pack_plain(a: View, to: &mut [f32]) {
-    pack_transposed::<[f32; 4]>(a, to);
 }
 
 /// Rows of a register tile: nearly equal heights, so that 100 rows are 8 tiles of 12 or 13, not 7 of 14 and one of 2.
@@ -304,42 +339,76 @@ macro_rules! with_height {
 fn pack_transposed<V: Vector>(a: View, to: &mut [f32]) {
     let mut tile = 0;
     while let Some(rows) = tile_rows(0..a.rows, V::TILE_ROWS, tile) {
+        let height = rows.len();
         let lines = &mut to[rows.start * a.columns..rows.end * a.columns];
-        with_height!(rows.len(), |H| {
-            for (k, line) in lines.chunks_exact_mut(H).enumerate() {
-                line.copy_from_slice(&a.values[k * a.column_stride + rows.start..][..H]);
+        let mut k = 0;
+        // Whole vectors: what is beyond the height is overwritten by the next k.
+        while height <= V::LANES
+            && k * a.column_stride + rows.start + V::LANES <= a.values.len()
+            && k * height + V::LANES <= lines.len()
+        {
+            // SAFETY: both are inside their buffers by the conditions above.
+            unsafe {
+                let from = a.values.as_ptr().add(k * a.column_stride + rows.start);
+                V::load(from).store(lines.as_mut_ptr().add(k * height));
             }
-        });
+            k += 1;
+        }
+        for k in k..a.columns {
+            let from = &a.values[k * a.column_stride + rows.start..][..height];
+            lines[k * height..][..height].copy_from_slice(from);
+        }
         tile += 1;
     }
 }
 
-/// Packs the panel of B, then computes register tiles down the rows of A.
+/// Computes register tiles down the rows of A.
 #[inline(always)]
-unsafe fn tile<V: Vector>(task: &Task, panel: &mut [f32]) {
+unsafe fn tile<V: Vector>(task: &Task, buffer: &mut [f32]) {
     // SAFETY: guaranteed by the caller.
     unsafe {
         if task.width <= V::LANES {
-            tile_of_width::<V, 1>(task, panel);
+            tile_of_width::<V, 1>(task, buffer);
         } else {
-            tile_of_width::<V, 2>(task, panel);
+            tile_of_width::<V, 2>(task, buffer);
         }
     }
 }
 
+/// A is read in place.
+const IN_PLACE: u8 = 0;
+/// A is packed.
+const PACKED_A: u8 = 1;
+/// A and a row-major B are read in place, and B's panel is packed on the way.
+const PACKING_B: u8 = 2;
+
 /// `W`: vectors in a row of the panel.
 #[inline(always)]
-unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
-    let panel = &mut panel[..task.b.rows * W * V::LANES];
-    pack::<V, W>(task, panel);
+unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f32]) {
+    let columns = W * V::LANES;
+    let buffer = &mut buffer[..task.b.rows * columns];
+    let packs_b =
+        task.panels.is_none() && task.packed.is_none() && task.b.column_stride == 1 && task.width == columns;
+    if task.panels.is_none() && !packs_b {
+        pack::<V, W>(task.b, task.column, task.width, buffer);
+    }
+    let to = buffer.as_mut_ptr();
+    let panel = match task.panels {
+        Some(panels) => panels[task.column * task.b.rows..][..task.b.rows * columns].as_ptr(),
+        None => to.cast_const(),
+    };
+    let n_tiles = (task.rows.1 - task.rows.0).div_ceil(V::TILE_ROWS);
+    let mut ahead = Ahead::new::<V>(task, n_tiles);
     let mut tile = 0;
     while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
-        // SAFETY: the tile's rows are among the task's.
+        // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
         with_height!(rows.len(), |H| unsafe {
-            if task.packed.is_some() {
-                register_tile::<V, W, H, true>(task, rows.start, panel);
+            if packs_b && tile == 0 {
+                register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
+            } else if task.packed.is_some() {
+                register_tile::<V, W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
             } else {
-                register_tile::<V, W, H, false>(task, rows.start, panel);
+                register_tile::<V, W, H, IN_PLACE>(task, rows.start, panel, to, &mut ahead);
             }
         });
         tile += 1;
@@ -348,16 +417,16 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, panel: &mut [f32
 
 /// Packs B's panel as [k][W LANES], padded with zeros.
 #[inline(always)]
-fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
-    let (b, columns) = (task.b, W * V::LANES);
-    if task.width < columns {
+fn pack<V: Vector, const W: usize>(b: View, column: usize, width: usize, panel: &mut [f32]) {
+    let columns = W * V::LANES;
+    if width < columns {
         panel.fill(0.0);
     }
     if b.column_stride == 1 {
-        for (k, line) in panel.chunks_exact_mut(columns).enumerate() {
-            let start = k * b.row_stride + task.column;
-            let from = &b.values[start..start + task.width];
-            if task.width == columns {
+        for (k, line) in panel.chunks_exact_mut(columns).take(b.rows).enumerate() {
+            let start = k * b.row_stride + column;
+            let from = &b.values[start..start + width];
+            if width == columns {
                 for w in 0..W {
                     // SAFETY: both rows hold W LANES elements. (For so few, calling memcpy would take
                     // as long as the copy.)
@@ -367,7 +436,7 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
                     }
                 }
             } else {
-                line[..task.width].copy_from_slice(from);
+                line[..width].copy_from_slice(from);
             }
         }
         return;
@@ -375,10 +444,10 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
     // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are transposed in
     // registers; the edges are copied element by element.
     const BLOCK: usize = 8;
-    let (full_k, full_n) = (b.rows / BLOCK * BLOCK, task.width / BLOCK * BLOCK);
+    let (full_k, full_n) = (b.rows / BLOCK * BLOCK, width / BLOCK * BLOCK);
     for n0 in (0..full_n).step_by(BLOCK) {
         for k0 in (0..full_k).step_by(BLOCK) {
-            let start = (task.column + n0) * b.column_stride + k0;
+            let start = (column + n0) * b.column_stride + k0;
             assert!(start + (BLOCK - 1) * b.column_stride + BLOCK <= b.values.len());
             assert!((k0 + BLOCK - 1) * columns + n0 + BLOCK <= panel.len());
             // SAFETY: both blocks are inside their buffers by the checks above.
@@ -388,8 +457,8 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
             }
         }
     }
-    for n in 0..task.width {
-        let start = (task.column + n) * b.column_stride;
+    for n in 0..width {
+        let start = (column + n) * b.column_stride;
         for k in if n < full_n { full_k } else { 0 }..b.rows {
             panel[k * columns + n] = b.values[start + k];
         }
@@ -398,14 +467,16 @@ fn pack<V: Vector, const W: usize>(task: &Task, panel: &mut [f32]) {
 
 /// Sums a tile of `H` rows and W LANES columns over all k and applies the epilogue.
 #[inline(always)]
-unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const PACKED: bool>(
+unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u8>(
     task: &Task,
     row: usize,
-    panel: &[f32],
+    panel: *const f32,
+    to: *mut f32,
+    ahead: &mut Ahead,
 ) {
     let (columns, n_k) = (W * V::LANES, task.b.rows);
     let (a, row_stride, k_stride) = match task.packed {
-        Some(packed) if PACKED => (packed[row * n_k..][..H * n_k].as_ptr(), 1, H),
+        Some(packed) if MODE == PACKED_A => (packed[row * n_k..][..H * n_k].as_ptr(), 1, H),
         _ => (
             task.a.values.as_ptr().wrapping_add(row * task.a.row_stride),
             task.a.row_stride,
@@ -416,28 +487,36 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const PACKED:
     let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
     // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
     // has a constant length.
-    let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
-    // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel holds
-    // W LANES elements for every k; a line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
+    let mut lines = MaybeUninit::<Lines<H>>::uninit();
+    // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel and
+    // `to` hold W LANES elements for every k, and so does each row of a B that is packed here, from the task's column on; a
+    // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
     // W LANES columns are inside C by the check of `tile` and belong to this task alone: they are written through a raw
     // pointer, since the rest of those rows belongs to other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
-        let mut a_k = a;
-        let mut b_k = panel.as_ptr();
-        for part in 0..H {
-            prefetch_next::<V>(task, row + part);
-            for _ in n_k * part / H..n_k * (part + 1) / H {
-                let b: [V; W] = std::array::from_fn(|w| V::load(b_k.add(w * V::LANES)));
-                for h in 0..H {
-                    let x = V::splat(*a_k.add(h * row_stride));
-                    for w in 0..W {
-                        sums[h][w] = sums[h][w].add_product(x, b[w]);
-                    }
-                }
-                a_k = a_k.wrapping_add(k_stride);
-                b_k = b_k.add(columns);
+        let (b, b_stride) = if MODE == PACKING_B {
+            (task.b.values.as_ptr().wrapping_add(task.column), task.b.row_stride)
+        } else {
+            (panel, columns)
+        };
+        let mut at = Cursor { a, b, to };
+        let strides = [row_stride, k_stride, b_stride];
+        let n_chunks = n_k / CHUNK_K;
+        for chunk in 0..n_chunks {
+            ahead.prefetch::<V>();
+            if chunk < H {
+                prefetch_used_next::<V>(task, row + chunk);
             }
+            for _ in 0..CHUNK_K {
+                add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
+            }
+        }
+        for h in n_chunks..H {
+            prefetch_used_next::<V>(task, row + h);
+        }
+        for _ in n_chunks * CHUNK_K..n_k {
+            add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
         }
         let (to, stride) = if direct {
             (task.c.tile(row * ldc + task.column, H, ldc, columns), ldc)
@@ -450,69 +529,169 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const PACKED:
             }
         }
     }
-    if !direct {
-        for h in 0..H {
-            // SAFETY: W LANES >= width elements of line h were stored; this part of one row of C is contiguous and
-            // belongs to this task alone.
-            let (line, out) = unsafe {
-                let line = lines.as_ptr().cast::<f32>().add(h * 32);
-                let start = (row + h) * ldc + task.column;
-                (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width))
-            };
-            finish(task, row + h, line, out);
+    for h in 0..if direct { 0 } else { H } {
+        // SAFETY: W LANES elements of line h were stored.
+        unsafe { finish::<V, W>(task, row + h, lines.as_ptr().cast::<f32>().add(h * 32)) };
+    }
+}
+
+/// Rows of sums. A vector that is stored across two cache lines cannot be loaded again at once.
+#[repr(align(64))]
+struct Lines<const H: usize>([[f32; 32]; H]);
+
+/// The next elements of A and B, and of the panel that is packed.
+struct Cursor {
+    a: *const f32,
+    b: *const f32,
+    to: *mut f32,
+}
+
+/// The same address, of which the compiler knows nothing: otherwise it would compute the address of each row from that of the row
+/// before, also from the last row of one k to the first of the next, and the sums would wait for a chain of additions.
+#[inline(always)]
+fn hidden(address: *const f32) -> *const f32 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut address = address;
+        // SAFETY: no instruction.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
         }
+        address
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    address
+}
+
+/// Adds the products of one k. `strides`: from row to row of A, from k to k of A and of B.
+#[inline(always)]
+unsafe fn add_products<V: Vector, const W: usize, const H: usize, const MODE: u8>(
+    sums: &mut [[V; W]; H],
+    at: &mut Cursor,
+    [row_stride, k_stride, b_stride]: [usize; 3],
+) {
+    // SAFETY: guaranteed by `register_tile`.
+    unsafe {
+        let b: [V; W] = std::array::from_fn(|w| V::load(at.b.add(w * V::LANES)));
+        if MODE == PACKING_B {
+            for w in 0..W {
+                b[w].store(at.to.add(w * V::LANES));
+            }
+            at.to = at.to.wrapping_add(W * V::LANES);
+        }
+        for h in 0..H {
+            let x = V::splat(*at.a.add(h * row_stride));
+            for w in 0..W {
+                sums[h][w] = sums[h][w].add_product(x, b[w]);
+            }
+        }
+        at.a = hidden(at.a.wrapping_add(k_stride));
+        at.b = at.b.wrapping_add(b_stride);
     }
 }
 
 /// Elements per cache line.
 const CACHE_LINE: usize = 16;
 
-/// Prefetches `row`'s share of the next panel of B and of `used_next`. Addresses may be beyond the matrix: nothing is
-/// read.
-#[inline(always)]
-fn prefetch_next<V: Vector>(task: &Task, row: usize) {
-    let (b, columns) = (task.b, 2 * V::LANES);
-    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
-        for buffer in buffers {
-            let line = buffer.at(first + row * row_stride + task.column);
-            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+/// The next panel of B, prefetched a few cache lines at a time: k by k, or column by column if B is transposed.
+struct Ahead {
+    at: *const f32,
+    step: usize,
+    /// Steps until the next cache line of every column begins, and from there to the following one.
+    left: usize,
+    columns: usize,
+    steps_per_chunk: usize,
+    steps_left: usize,
+}
+
+impl Ahead {
+    /// Spread over `n_tiles` tiles; nothing if B is packed already.
+    #[inline(always)]
+    fn new<V: Vector>(task: &Task, n_tiles: usize) -> Self {
+        let (b, next, columns) = (task.b, task.column + 2 * V::LANES, 2 * V::LANES);
+        let is_row_major = b.column_stride == 1;
+        let n_steps = match task.panels {
+            None if next < b.columns && is_row_major => b.rows,
+            None if next < b.columns => b.rows.div_ceil(CACHE_LINE) * columns,
+            _ => 0,
+        };
+        let n_chunks = n_tiles * (b.rows / CHUNK_K);
+        Self {
+            at: b.values.as_ptr().wrapping_add(next * b.column_stride),
+            step: if is_row_major { b.row_stride } else { b.column_stride },
+            left: if is_row_major { usize::MAX } else { columns },
+            columns,
+            steps_per_chunk: n_steps.div_ceil(n_chunks.max(1)),
+            steps_left: n_steps,
         }
     }
-    let (share, n_shares) = (row - task.rows.0, task.rows.1 - task.rows.0);
-    let next = task.column + columns;
-    if b.column_stride == 1 {
-        for k in b.rows * share / n_shares..b.rows * (share + 1) / n_shares {
-            let line = b.values.as_ptr().wrapping_add(k * b.row_stride + next);
-            (0..columns).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+
+    /// Prefetches the lines for CHUNK_K k. Addresses may be beyond the matrix: nothing is read.
+    #[inline(always)]
+    fn prefetch<V: Vector>(&mut self) {
+        if self.steps_left < self.steps_per_chunk {
+            return;
         }
-    } else {
-        let n_lines = columns * b.rows.div_ceil(CACHE_LINE);
-        for line in n_lines * share / n_shares..n_lines * (share + 1) / n_shares {
-            let (n, k) = (line % columns, line / columns * CACHE_LINE);
-            V::prefetch(b.values.as_ptr().wrapping_add((next + n) * b.column_stride + k));
+        self.steps_left -= self.steps_per_chunk;
+        for _ in 0..self.steps_per_chunk {
+            // The last element of each line's length: a row that begins within a line ends in one more, and shares its first
+            // line with the panel before.
+            for end in (CACHE_LINE..=2 * V::LANES).step_by(CACHE_LINE) {
+                V::prefetch(self.at.wrapping_add(end - 1));
+            }
+            self.at = self.at.wrapping_add(self.step);
+            self.left -= 1;
+            if self.left == 0 {
+                self.left = self.columns;
+                self.at = self.at.wrapping_sub(self.columns * self.step).wrapping_add(CACHE_LINE);
+            }
         }
     }
 }
 
+/// Prefetches the part of `used_next` that belongs to a row of the tile.
 #[inline(always)]
-fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
-    let from = task.column;
-    let width = out.len();
+fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
+    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
+        for buffer in buffers {
+            let line = buffer.at(first + row * row_stride + task.column);
+            (0..2 * V::LANES).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
+        }
+    }
+}
+
+/// Applies the epilogue to a row's sums, W LANES of them at `line`, and stores the result.
+#[inline(always)]
+unsafe fn finish<V: Vector, const W: usize>(task: &Task, row: usize, line: *const f32) {
+    let start = row * task.b.columns + task.column;
+    // SAFETY: this part of one row of C is contiguous and belongs to this task alone; the line has at least `width` elements, as the
+    // caller guarantees.
+    let (line, out) =
+        unsafe { (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width)) };
     match task.epilogue {
         Epilogue::Store => out.copy_from_slice(line),
         Epilogue::Bias(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
                 *o = x + b;
             }
         }
         Epilogue::BiasRelu(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
                 *o = (x + b).max(0.0);
             }
         }
+        Epilogue::Mask(mask) if task.width == W * V::LANES => {
+            let mask = mask[start..][..task.width].as_ptr();
+            for at in (0..W).map(|w| w * V::LANES) {
+                // SAFETY: all three have W LANES elements.
+                unsafe {
+                    let x = V::load(line.as_ptr().add(at)).where_positive(V::load(mask.add(at)));
+                    x.store(out.as_mut_ptr().add(at));
+                }
+            }
+        }
         Epilogue::Mask(mask) => {
-            let start = row * task.b.columns + from;
-            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..start + width]) {
+            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..][..task.width]) {
                 *o = if m > 0.0 { x } else { 0.0 };
             }
         }
