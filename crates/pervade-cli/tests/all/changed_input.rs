@@ -27,7 +27,7 @@ fn write_npy(sandbox: &Sandbox) -> std::path::PathBuf {
 
 /// A fit that takes long enough to be interrupted and saves after every epoch.
 fn fit(sandbox: &Sandbox, model: &str) -> Command {
-    let flags = "-k 3 --hidden 32,32 --pretrain-epochs 4 --epochs 300 --device cpu --checkpoint-seconds 0";
+    let flags = "-k 3 --hidden 32,32 --pretrain-epochs 4 --mixture-starts 1 --epochs 300 --device cpu --checkpoint-seconds 0";
     let log = format!("{model}.jsonl");
     let mut args = vec!["fit", "x.npy", "--out", model, "--log", &log];
     args.extend(flags.split(' '));

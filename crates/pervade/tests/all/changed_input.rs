@@ -14,7 +14,7 @@ use pervade::train::checkpoint::Checkpoints;
 use pervade::train::{Control, Event, Observer, Silent};
 use pervade::{Error, fit};
 
-const ROWS: usize = 3000;
+const ROWS: usize = 1000;
 const COLUMNS: usize = 8;
 
 /// Three clusters, so that a fit has something to find.
@@ -89,6 +89,7 @@ fn settings(data: &Dataset) -> pervade::config::CheckedSettings {
         s.latents = Some(2);
         s.pretrain_epochs = Some(3);
         s.epochs = Some(3);
+        s.mixture_starts = 1;
     });
     settings.check(data).unwrap()
 }

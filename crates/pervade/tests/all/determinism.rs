@@ -106,9 +106,19 @@ impl Observer for Stopper {
     }
 }
 
-/// Stops at every event in turn and resumes; each time the model must be that of `plain`.
+/// A table for runs that are repeated once for every event: half the rows, in batches of half the size.
+fn few_rows() -> Dataset<'static> {
+    Dataset::from_rows(150, 8, planted(150, 8, 3).0).unwrap()
+}
+
+fn small_batches(recipe: Recipe) -> Settings {
+    settings(recipe).with(|s| (s.pretrain_batch, s.batch) = (32, 25))
+}
+
+/// Stops at every event in turn and resumes; each time the model must be that of a run without interruptions.
 fn interrupt_everywhere(settings: &Settings, save: bool) {
-    let (data, cpu, expected) = (data(), Cpu::new(), plain(settings));
+    let (data, cpu) = (few_rows(), Cpu::new());
+    let expected = model_bytes(&data, settings, &cpu, &mut Silent, None).unwrap();
     let mut interruptions = 0;
     for stop_at in 1.. {
         let folder = tempfile::tempdir().unwrap();
@@ -132,13 +142,13 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
 
 #[test]
 fn resumed_equals_uninterrupted() {
-    interrupt_everywhere(&settings(Recipe::Robust), true);
+    interrupt_everywhere(&small_batches(Recipe::Robust), true);
 }
 
 /// Rows that are not nodes of the graph have neighbours, too, which a checkpoint holds.
 #[test]
 fn resumed_equals_uninterrupted_with_a_graph_of_some_rows() {
-    interrupt_everywhere(&settings(Recipe::Robust).with(|s| s.graph_rows = 100), false);
+    interrupt_everywhere(&small_batches(Recipe::Robust).with(|s| s.graph_rows = 50), false);
 }
 
 #[test]
@@ -156,17 +166,17 @@ fn the_neighbour_term_shows_in_the_model_and_in_its_record() {
 
 #[test]
 fn resumed_equals_uninterrupted_for_the_paper_recipe() {
-    interrupt_everywhere(&settings(Recipe::Paper), false);
+    interrupt_everywhere(&small_batches(Recipe::Paper), false);
 }
 
 #[test]
 fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
-    let settings = settings(Recipe::Robust).with(|s| {
+    let settings = small_batches(Recipe::Robust).with(|s| {
         s.restarts = 2;
         s.pretrain = PretrainKind::Stacked;
         s.pretrain_epochs = Some(4);
-        s.pretrain_batch = 150;
-        s.batch = 150;
+        s.pretrain_batch = 75;
+        s.batch = 75;
         s.components = Some(6);
     });
     interrupt_everywhere(&settings, false);
@@ -175,40 +185,40 @@ fn resumed_equals_uninterrupted_with_stacked_pretraining_and_restarts() {
 /// Three restarts vote; the run is also interrupted while their consensus is trained.
 #[test]
 fn resumed_equals_uninterrupted_with_a_consensus() {
-    let settings = settings(Recipe::Robust).with(|s| {
+    let settings = small_batches(Recipe::Robust).with(|s| {
         s.restarts = 3;
         s.pretrain_epochs = Some(2);
-        s.pretrain_batch = 150;
-        s.batch = 150;
+        s.pretrain_batch = 75;
+        s.batch = 75;
         s.epochs = Some(2);
         s.components = Some(6);
-        s.graph_rows = 200;
+        s.graph_rows = 100;
     });
     interrupt_everywhere(&settings, true);
 }
 
 #[test]
 fn resumed_equals_uninterrupted_with_several_starts() {
-    let tiny = settings(Recipe::Robust);
+    let tiny = small_batches(Recipe::Robust);
     let (epochs, pretrain_epochs) = (Some(11), Some(1));
     let settings = tiny.with(|s| {
         s.starts = Some(2);
         s.epochs = epochs;
         s.pretrain_epochs = pretrain_epochs;
-        s.batch = 150;
-        s.pretrain_batch = 150;
+        s.batch = 75;
+        s.pretrain_batch = 75;
     });
     interrupt_everywhere(&settings, true);
 }
 
 #[test]
 fn resumed_equals_uninterrupted_if_the_number_of_clusters_is_found() {
-    let settings = settings(Recipe::Robust).with(|s| {
+    let settings = small_batches(Recipe::Robust).with(|s| {
         s.clusters = Clusters::Auto;
         s.components = Some(6);
         s.mixture_starts = 2;
     });
-    let levels = crate::common::fit(&data(), settings.clone()).model.metadata().record.levels.clone();
+    let levels = crate::common::fit(&few_rows(), settings.clone()).model.metadata().record.levels.clone();
     assert!(!levels.is_empty(), "nothing was compared");
     interrupt_everywhere(&settings, true);
 }

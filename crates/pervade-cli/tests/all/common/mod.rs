@@ -9,11 +9,24 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Settings that train in a moment.
-pub(crate) const TINY: [&str; 6] = ["--hidden", "32,64", "--epochs", "2", "--pretrain-epochs", "3"];
+pub(crate) const TINY: [&str; 8] =
+    ["--hidden", "32,64", "--epochs", "2", "--pretrain-epochs", "3", "--mixture-starts", "2"];
 
 /// Settings that train a tiny network on the CPU almost instantly.
-pub(crate) const QUICK: [&str; 10] =
-    ["--hidden", "8", "--latents", "2", "--pretrain-epochs", "1", "--epochs", "1", "--device", "cpu"];
+pub(crate) const QUICK: [&str; 12] = [
+    "--hidden",
+    "8",
+    "--latents",
+    "2",
+    "--pretrain-epochs",
+    "1",
+    "--mixture-starts",
+    "2",
+    "--epochs",
+    "1",
+    "--device",
+    "cpu",
+];
 
 /// Two groups of rows in the columns a, b and c, and their labels in y.
 pub(crate) fn two_groups(rows: usize) -> String {
