@@ -34,9 +34,6 @@ pub(crate) struct DemoArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Epochs of each stage of a single restart: for tests that are not about the result
-    #[arg(long, value_name = "E", hide = true)]
-    epochs: Option<usize>,
 }
 
 static DIGITS: &[u8] = include_bytes!("../../assets/digits.csv.gz");
@@ -62,7 +59,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         words::count(data.n_rows())
     ));
     let _polled = interrupt::poll();
-    let settings = settings(args.seed, args.epochs);
+    let settings = settings(args.seed);
     let table = Table::new(data, None);
     let (fit, _) = on_device!(&device, device => super::fit::fit_table(&table, settings, device, console)?);
     fit.model.save(&args.out.join("digits.pervade"))?;
@@ -109,15 +106,12 @@ fn subject<'a>(fit: &'a Fit, table: &'a Table) -> Subject<'a> {
 }
 
 /// The recipe with networks that suit 64 columns; the best of three restarts, chosen without labels.
-fn settings(seed: u64, epochs: Option<usize>) -> Settings {
+fn settings(seed: u64) -> Settings {
     let recipe = Settings::recipe(Recipe::Robust, Clusters::Fixed(10));
     recipe.with(|s| {
         s.seed = seed;
         s.hidden = Some(vec![100, 100, 400]);
         s.restarts = 3;
-        if epochs.is_some() {
-            (s.pretrain_epochs, s.epochs, s.restarts, s.mixture_starts) = (epochs, epochs, 1, 1);
-        }
     })
 }
 
