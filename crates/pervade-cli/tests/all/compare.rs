@@ -20,7 +20,8 @@ fn every_method_has_a_line_and_the_saved_table_is_the_printed_one() {
     ];
     let methods = names.join(",");
     let more = ["--methods", &methods, "--out", "table.md"];
-    let ran = sandbox.run(&[&start[..], &TINY, &more].concat()).done();
+    // `compare` has all of them but the last.
+    let ran = sandbox.run(&[&start[..], &TINY[..6], &more].concat()).done();
     for name in names {
         assert!(ran.stdout.contains(&format!("\n| {name} ")), "{name} is missing:\n{}", ran.stdout);
         assert!(ran.stderr.contains(&format!("{name}, seed 1: ")), "{}", ran.stderr);
