@@ -5,7 +5,9 @@ import time
 # Settings that fit three blobs well, in half a second.
 GOOD = {"hidden": (64,), "pretrain_batch": 32, "batch": 32, "pretrain_epochs": 150, "epochs": 20}
 # Settings that fit almost instantly.
-SMALL = {"hidden": (16,), "latents": 2, "pretrain_epochs": 20, "epochs": 2, "random_state": 0, "device": "cpu"}
+SMALL = {
+    "hidden": (16,), "latents": 2, "pretrain_epochs": 20, "mixture_starts": 2, "epochs": 2, "random_state": 0, "device": "cpu"
+}  # fmt: skip
 
 # The part of a script that fits `vade` to `X` and says how that ended.
 FIT_AND_TELL = """

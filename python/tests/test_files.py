@@ -21,7 +21,10 @@ def command(*arguments, **options):
     )
 
 
-FLAGS = ["--hidden", "16", "--latents", "2", "--pretrain-epochs", "20", "--epochs", "2", "--seed", "0", "--device", "cpu"]
+FLAGS = [
+    *("--hidden", "16", "--latents", "2", "--pretrain-epochs", "20", "--mixture-starts", "2"),
+    *("--epochs", "2", "--seed", "0", "--device", "cpu"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, np.int64])

@@ -189,7 +189,7 @@ def test_workers_divide_the_threads(small, rows, monkeypatch):
 
 
 def test_mapped_rows_are_read_in_place(small, rows, tmp_path):
-    tall = np.tile(rows, (400, 1)) + np.random.default_rng(0).normal(0, 0.01, (80_000, 5)).astype(np.float32)
+    tall = np.tile(rows, (300, 1)) + np.random.default_rng(0).normal(0, 0.01, (60_000, 5)).astype(np.float32)
     np.save(tmp_path / "x.npy", tall)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     few = {"n_init": 2, "pretrain_epochs": 1, "epochs": 1, "graph_rows": 500, "n_components": 3, "mixture_starts": 1}

@@ -3,7 +3,7 @@
     pip install numpy scipy scikit-learn
     python testdata/oracle/make_originals.py
 
-The files go to testdata/originals; `crates/pervade/tests/originals.rs` reads them. The words are made
+The files go to testdata/originals; `crates/pervade/tests/all/originals.rs` reads them. The words are made
 up and the numbers random: nothing of the real data is here. Expected rows of RCV1-v2 come from
 scikit-learn's CountVectorizer and TfidfTransformer, which DEC's and VaDE's code used. STL-10's pictures
 are too large to keep; the test writes them by the same formula, and `stl10.json` says what NumPy finds.

@@ -4,7 +4,7 @@
     python testdata/oracle/make_readers.py
 
 The files go to testdata/readers; `cases.json` lists, for each, the options and the expected rows,
-type, labels, column names and picture shape. `crates/pervade/tests/readers.rs` reads them.
+type, labels, column names and picture shape. `crates/pervade/tests/all/readers.rs` reads them.
 """
 
 import gzip

@@ -109,7 +109,7 @@ pub(super) fn load(
     let hopper = if (major, minor) == (9, 0) { "a" } else { "" };
     let architecture = format!("sm_{major}{minor}{hopper}");
     let images: Vec<Result<Vec<u8>>> = std::thread::scope(|scope| {
-        let image = |program| cached_image(program, &architecture, precision, kernels);
+        let image = |program| cached_image(program, &architecture, precision, kernels, compile_image);
         let threads = Program::ALL.map(|program| scope.spawn(move || image(program)));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
@@ -118,22 +118,24 @@ pub(super) fn load(
     images.into_iter().map(|image| load(image?)).collect()
 }
 
-/// Machine code of a program, from the cache or else compiled, which takes seconds, and stored there.
+/// Machine code of a program, from the cache or else from `compile` ([`compile_image`], which takes seconds), and stored
+/// there.
 pub fn cached_image(
     program: Program,
     architecture: &str,
     precision: Precision,
     cache: Option<&dyn KernelCache>,
+    compile: impl FnOnce(Program, &str, Precision) -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
     check_library()?;
-    let Some(cache) = cache else { return compile_image(program, architecture, precision) };
+    let Some(cache) = cache else { return compile(program, architecture, precision) };
     let inputs = format!("{:?} {} {}", options(architecture, precision), nvrtc_version(), program.source());
     let inputs_hash = xxh3_128(inputs.as_bytes()).to_le_bytes();
     let name = format!("{program:?}-{architecture}-{precision:?}.cubin").to_lowercase();
     if let Some(image) = cache.load(&name).and_then(|file| image_in(&file, inputs_hash)) {
         return Ok(image);
     }
-    let image = compile_image(program, architecture, precision)?;
+    let image = compile(program, architecture, precision)?;
     cache.store(&name, &[&inputs_hash[..], &xxh3_128(&image).to_le_bytes(), &image].concat());
     Ok(image)
 }
