@@ -125,6 +125,8 @@ kernels! {
     ProductSmall = "product_small",
     ProductCluster = "product_cluster",
     ProductTransposedBCluster = "product_transposed_b_cluster",
+    ProductMedium = "product_medium",
+    ProductTransposedBMedium = "product_transposed_b_medium",
     ProductLarge = "product_large",
     ProductTransposedBSmall = "product_transposed_b_small",
     ProductTransposedBLarge = "product_transposed_b_large",

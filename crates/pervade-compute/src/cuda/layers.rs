@@ -74,6 +74,10 @@ const fn small(kernel: Kernel) -> KernelShape {
     KernelShape { kernel, tile: [16, 32], threads: 256, shared: 58_368 }
 }
 
+const fn medium(kernel: Kernel) -> KernelShape {
+    KernelShape { kernel, tile: [32, 32], threads: 256, shared: 75_776 }
+}
+
 const fn large(kernel: Kernel) -> KernelShape {
     KernelShape { kernel, tile: [64, 32], threads: 256, shared: 57_344 }
 }
@@ -99,17 +103,22 @@ impl KernelShape {
 /// Threads of a block of `dropout`.
 const DROPOUT_THREADS: u32 = 128;
 
-/// The kernels for few and for many blocks.
-type Family = [KernelShape; 2];
-const PLAIN: Family = [small(Kernel::ProductSmall), large(Kernel::ProductLarge)];
-const TRANSPOSED_B: Family = [small(Kernel::ProductTransposedBSmall), large(Kernel::ProductTransposedBLarge)];
+/// The kernels for few, more and many blocks.
+type Family = [KernelShape; 3];
+const PLAIN: Family =
+    [small(Kernel::ProductSmall), medium(Kernel::ProductMedium), large(Kernel::ProductLarge)];
+const TRANSPOSED_B: Family = [
+    small(Kernel::ProductTransposedBSmall),
+    medium(Kernel::ProductTransposedBMedium),
+    large(Kernel::ProductTransposedBLarge),
+];
 /// The small kernels in which the blocks of a cluster split k: at least a few steps of 64 each.
 const SHARED_K: [Kernel; 2] = [Kernel::ProductCluster, Kernel::ProductTransposedBCluster];
 const MIN_STEPS_EACH: u32 = 4;
 const MIN_SHARES: u32 = 3;
 const MAX_SHARES: u32 = 8;
 const TRANSPOSED_A: Family =
-    [KernelShape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 2];
+    [KernelShape { kernel: Kernel::ProductTransposedA, tile: [64, 64], threads: 128, shared: 55_296 }; 3];
 
 impl Product {
     /// The factors as row-major matrices: address, columns, and the stride from restart to restart.
@@ -185,10 +194,21 @@ impl Cuda {
 
     fn product(&self, family: Family, p: &mut Product, restarts: usize, stream: StreamId) -> Result<()> {
         p.set_c_wide();
-        let (x, y, z) = family[1].grid(p, restarts);
-        // Large tiles read less; small tiles occupy every multiprocessor, if k is large enough to be split.
-        let large = 10 * x * y * z >= 9 * self.driver.n_processors() || p.inner <= 64;
-        let shape = family[usize::from(large)];
+        let [_, medium, large] = family.map(|shape| {
+            let (x, y, z) = shape.grid(p, restarts);
+            x * y * z
+        });
+        // Large tiles read less, medium ones too if they run all at once; small tiles occupy every multiprocessor, if k is
+        // large enough to be split.
+        let n_processors = self.driver.n_processors();
+        let is_short = p.inner <= 64;
+        let shape = if !is_short && 10 * large < 9 * n_processors {
+            family[0]
+        } else if !is_short && self.driver.is_hopper() && medium <= 2 * n_processors {
+            family[1]
+        } else {
+            family[2]
+        };
         self.driver.launch_on(stream, shape.launch(shape.grid(p, restarts)), &[Arg::of(&*p)])
     }
 

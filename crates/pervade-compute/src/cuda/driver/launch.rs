@@ -90,7 +90,7 @@ impl StreamId {
 }
 
 /// The kernels that call `after_previous`: they may be launched early.
-const EARLY_KERNELS: [Kernel; 16] = [
+const EARLY_KERNELS: [Kernel; 18] = [
     Kernel::CountLikelihood,
     Kernel::Dropout,
     Kernel::Likelihood,
@@ -99,9 +99,11 @@ const EARLY_KERNELS: [Kernel; 16] = [
     Kernel::Multinomial,
     Kernel::ProductCluster,
     Kernel::ProductLarge,
+    Kernel::ProductMedium,
     Kernel::ProductSmall,
     Kernel::ProductTransposedBCluster,
     Kernel::ProductTransposedBLarge,
+    Kernel::ProductTransposedBMedium,
     Kernel::ProductTransposedBSmall,
     Kernel::SampleLatents,
     Kernel::SampleLatentsBackward,

@@ -315,15 +315,21 @@ struct Tile {
         float sums[MI][NI][4] = {};
         bool sums_columns = TA && p.sums && blockIdx.y == 0 && threadIdx.x < BN;
         float column_sum = 0.0f;
-        // Weights do not change during the step: they are loaded before the wait.
-        if (!TA && n_steps > 0) b.next(base + A_LEN * 4, p.b_ld, 0, inner, BK);
-        // Only kernels of the main stream start early, and the wait takes a microsecond.
-        if (!TA) after_previous();
+        // Weights do not change during the step: all of the first stages are asked for before the wait, in groups of their
+        // own, so that the first rows to arrive do not wait for the last weights. Only kernels of the main stream start early.
+        if (!TA) {
+#pragma unroll
+            for (u32 s = 0; s < STAGES - 1; s++) {
+                if (s < n_steps) b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
+                asm volatile("cp.async.commit_group;");
+            }
+            after_previous();
+        }
 #pragma unroll
         for (u32 s = 0; s < STAGES - 1; s++) {
             if (s < n_steps) {
                 a.next(base + s * STAGE * 4, p.a_ld, s * BK, inner, BK);
-                if (TA || s > 0) b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
+                if (TA) b.next(base + (s * STAGE + A_LEN) * 4, p.b_ld, s * BK, inner, BK);
             }
             asm volatile("cp.async.commit_group;");
         }
@@ -362,9 +368,11 @@ struct Tile {
     }
 };
 
-// SMALL: all warps of a block split k. LARGE: larger tiles read less. WEIGHTS: k is the batch.
+// SMALL: all warps of a block split k. MEDIUM: the same with twice the rows, for one wave of blocks. LARGE: larger tiles read
+// less. WEIGHTS: k is the batch.
 #define SMALL 16, 32, 64, 4, 16, 32, 8, false
 #define CLUSTER 16, 32, 64, 4, 16, 32, 8, true
+#define MEDIUM 32, 32, 64, 4, 32, 32, 8, false
 #define LARGE 64, 32, 32, 4, 32, 32, 4, false
 #define WEIGHTS 64, 64, 32, 3, 32, 32, 1, false
 #define KERNEL(name, blocks, ta, tb, ...)                                                                      \
@@ -375,6 +383,8 @@ struct Tile {
 KERNEL(product_small, 3, false, false, SMALL)
 KERNEL(product_cluster, 3, false, false, CLUSTER)
 KERNEL(product_transposed_b_cluster, 3, false, true, CLUSTER)
+KERNEL(product_medium, 2, false, false, MEDIUM)
+KERNEL(product_transposed_b_medium, 2, false, true, MEDIUM)
 KERNEL(product_large, 3, false, false, LARGE)
 KERNEL(product_transposed_b_small, 3, false, true, SMALL)
 KERNEL(product_transposed_b_large, 3, false, true, LARGE)
