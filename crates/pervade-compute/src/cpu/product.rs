@@ -7,13 +7,15 @@
 //! tile is summed, the next panel is prefetched.
 //! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
 
+mod tile;
+
 use std::cell::{Cell, RefCell};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::shared::Shared;
 use super::simd::{Isa, Vector};
 use super::team::for_each_task;
+use tile::tile;
 
 /// A matrix read through its strides: element (i, j) is `values[i * row_stride + j * column_stride]`.
 #[derive(Clone, Copy)]
@@ -83,8 +85,6 @@ const MAX_BLOCK_ROWS: usize = 256;
 const TASKS_PER_THREAD: usize = 2;
 /// The number of k from which a transposed A is packed.
 const MIN_PACKED_K: usize = 256;
-/// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
-const CHUNK_K: usize = 8;
 
 thread_local! {
     /// A thread's panel of B; allocated once.
@@ -149,7 +149,7 @@ fn product_with(
     assert!(panels.is_none_or(|panels| panels.len() >= b.rows * b.columns), "all panels of B");
     let whole =
         Task { a, packed: None, b, panels, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
-    run(whole, alone, Functions::of(isa));
+    run(&whole, alone, Functions::of(isa));
 }
 
 /// Packs all of B and calls `work` with its panels: column j, if it is the first of a panel, is at j K.
@@ -258,7 +258,7 @@ functions!(neon, std::arch::aarch64::float32x4_t);
 functions!(plain, [f32; 4]);
 
 /// Divides C into blocks of rows by panels of columns, and computes one of them per task.
-fn run(whole: Task, alone: bool, functions: Functions) {
+fn run(whole: &Task, alone: bool, functions: Functions) {
     let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(functions.panel_columns));
     // A block of A stays in the second-level cache while panel after panel is multiplied by it.
     let block_rows = (BLOCK_LEN / a.columns.max(1)).clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS);
@@ -266,7 +266,7 @@ fn run(whole: Task, alone: bool, functions: Functions) {
     let wanted = if alone { 1 } else { TASKS_PER_THREAD * rayon::current_num_threads() };
     let n_tiles = a.rows.div_ceil(functions.tile_rows);
     let n_blocks = wanted.div_ceil(n_panels.max(1)).min(n_tiles).max(in_cache);
-    let run_all = |whole: Task| {
+    let run_all = |whole: &Task| {
         let run_one = |task: usize| {
             let block = task / n_panels;
             let rows = a.rows * block / n_blocks..a.rows * (block + 1) / n_blocks;
@@ -284,10 +284,10 @@ fn run(whole: Task, alone: bool, functions: Functions) {
             let packed = at_least(buffer, a.rows * a.columns);
             // SAFETY: this machine has the instruction set.
             unsafe { (functions.pack_a)(a, packed) };
-            run_all(Task { packed: Some(packed), ..whole });
+            run_all(&Task { packed: Some(packed), ..*whole });
         });
     } else if in_cache > 1 && !alone {
-        with_panels(functions, whole.b, |panels| run_all(Task { panels: Some(panels), ..whole }));
+        with_panels(functions, whole.b, |panels| run_all(&Task { panels: Some(panels), ..*whole }));
     } else {
         run_all(whole);
     }
@@ -302,11 +302,11 @@ fn at_least(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
 }
 
 /// Computes some rows of a panel's columns.
-fn run_task(whole: Task, rows: Range<usize>, panel: usize, functions: Functions) {
+fn run_task(whole: &Task, rows: Range<usize>, panel: usize, functions: Functions) {
     let (b, columns) = (whole.b, functions.panel_columns);
     let column = panel * columns;
     let width = columns.min(b.columns - column);
-    let task = Task { rows: (rows.start, rows.end), column, width, ..whole };
+    let task = Task { rows: (rows.start, rows.end), column, width, ..*whole };
     PANEL.with_borrow_mut(|buffer| {
         // SAFETY: this machine has the instruction set; the tile is inside C (rows and columns are
         // bounded above) and no other task writes it.
@@ -319,19 +319,6 @@ fn tile_rows(rows: Range<usize>, most: usize, tile: usize) -> Option<Range<usize
     let (n_rows, n_tiles) = (rows.len(), rows.len().div_ceil(most));
     let first = |tile: usize| rows.start + n_rows * tile / n_tiles;
     (tile < n_tiles).then(|| first(tile)..first(tile + 1))
-}
-
-/// Evaluates `$work` with the number of rows as the constant `$H`.
-macro_rules! with_height {
-    ($rows:expr, |$H:ident| $work:expr) => {
-        with_height!(@among $rows, $H, $work, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    };
-    (@among $rows:expr, $H:ident, $work:expr, $($h:literal)*) => {
-        match $rows {
-            $($h => { const $H: usize = $h; $work })*
-            rows => unreachable!("a tile of {rows} rows"),
-        }
-    };
 }
 
 /// Packs a transposed A by tiles (see [`Task::packed`]).
@@ -358,59 +345,6 @@ fn pack_transposed<V: Vector>(a: View, to: &mut [f32]) {
             let from = &a.values[k * a.column_stride + rows.start..][..height];
             lines[k * height..][..height].copy_from_slice(from);
         }
-        tile += 1;
-    }
-}
-
-/// Computes register tiles down the rows of A.
-#[inline(always)]
-unsafe fn tile<V: Vector>(task: &Task, buffer: &mut [f32]) {
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        if task.width <= V::LANES {
-            tile_of_width::<V, 1>(task, buffer);
-        } else {
-            tile_of_width::<V, 2>(task, buffer);
-        }
-    }
-}
-
-/// A is read in place.
-const IN_PLACE: u8 = 0;
-/// A is packed.
-const PACKED_A: u8 = 1;
-/// A and a row-major B are read in place, and B's panel is packed on the way.
-const PACKING_B: u8 = 2;
-
-/// `W`: vectors in a row of the panel.
-#[inline(always)]
-unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f32]) {
-    let columns = W * V::LANES;
-    let buffer = &mut buffer[..task.b.rows * columns];
-    let packs_b =
-        task.panels.is_none() && task.packed.is_none() && task.b.column_stride == 1 && task.width == columns;
-    if task.panels.is_none() && !packs_b {
-        pack::<V, W>(task.b, task.column, task.width, buffer);
-    }
-    let to = buffer.as_mut_ptr();
-    let panel = match task.panels {
-        Some(panels) => panels[task.column * task.b.rows..][..task.b.rows * columns].as_ptr(),
-        None => to.cast_const(),
-    };
-    let n_tiles = (task.rows.1 - task.rows.0).div_ceil(V::TILE_ROWS);
-    let mut ahead = Ahead::new::<V>(task, n_tiles);
-    let mut tile = 0;
-    while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
-        // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
-        with_height!(rows.len(), |H| unsafe {
-            if packs_b && tile == 0 {
-                register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
-            } else if task.packed.is_some() {
-                register_tile::<V, W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
-            } else {
-                register_tile::<V, W, H, IN_PLACE>(task, rows.start, panel, to, &mut ahead);
-            }
-        });
         tile += 1;
     }
 }
@@ -461,239 +395,6 @@ fn pack<V: Vector, const W: usize>(b: View, column: usize, width: usize, panel: 
         let start = (column + n) * b.column_stride;
         for k in if n < full_n { full_k } else { 0 }..b.rows {
             panel[k * columns + n] = b.values[start + k];
-        }
-    }
-}
-
-/// Sums a tile of `H` rows and W LANES columns over all k and applies the epilogue.
-#[inline(always)]
-unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u8>(
-    task: &Task,
-    row: usize,
-    panel: *const f32,
-    to: *mut f32,
-    ahead: &mut Ahead,
-) {
-    let (columns, n_k) = (W * V::LANES, task.b.rows);
-    let (a, row_stride, k_stride) = match task.packed {
-        Some(packed) if MODE == PACKED_A => (packed[row * n_k..][..H * n_k].as_ptr(), 1, H),
-        _ => (
-            task.a.values.as_ptr().wrapping_add(row * task.a.row_stride),
-            task.a.row_stride,
-            task.a.column_stride,
-        ),
-    };
-    let ldc = task.b.columns;
-    let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
-    // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
-    // has a constant length.
-    let mut lines = MaybeUninit::<Lines<H>>::uninit();
-    // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel and
-    // `to` hold W LANES elements for every k, and so does each row of a B that is packed here, from the task's column on; a
-    // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
-    // W LANES columns are inside C by the check of `tile` and belong to this task alone: they are written through a raw
-    // pointer, since the rest of those rows belongs to other tasks.
-    unsafe {
-        let mut sums = [[V::zero(); W]; H];
-        let (b, b_stride) = if MODE == PACKING_B {
-            (task.b.values.as_ptr().wrapping_add(task.column), task.b.row_stride)
-        } else {
-            (panel, columns)
-        };
-        let mut at = Cursor { a, b, to };
-        let strides = [row_stride, k_stride, b_stride];
-        let n_chunks = n_k / CHUNK_K;
-        for chunk in 0..n_chunks {
-            ahead.prefetch::<V>();
-            if chunk < H {
-                prefetch_used_next::<V>(task, row + chunk);
-            }
-            for _ in 0..CHUNK_K {
-                add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
-            }
-        }
-        for h in n_chunks..H {
-            prefetch_used_next::<V>(task, row + h);
-        }
-        for _ in n_chunks * CHUNK_K..n_k {
-            add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
-        }
-        let (to, stride) = if direct {
-            (task.c.tile(row * ldc + task.column, H, ldc, columns), ldc)
-        } else {
-            (lines.as_mut_ptr().cast::<f32>(), 32)
-        };
-        for h in 0..H {
-            for w in 0..W {
-                sums[h][w].store(to.add(h * stride + w * V::LANES));
-            }
-        }
-    }
-    for h in 0..if direct { 0 } else { H } {
-        // SAFETY: W LANES elements of line h were stored.
-        unsafe { finish::<V, W>(task, row + h, lines.as_ptr().cast::<f32>().add(h * 32)) };
-    }
-}
-
-/// Rows of sums. A vector that is stored across two cache lines cannot be loaded again at once.
-#[repr(align(64))]
-struct Lines<const H: usize>([[f32; 32]; H]);
-
-/// The next elements of A and B, and of the panel that is packed.
-struct Cursor {
-    a: *const f32,
-    b: *const f32,
-    to: *mut f32,
-}
-
-/// The same address, of which the compiler knows nothing: otherwise it would compute the address of each row from that of the row
-/// before, also from the last row of one k to the first of the next, and the sums would wait for a chain of additions.
-#[inline(always)]
-fn hidden(address: *const f32) -> *const f32 {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    {
-        let mut address = address;
-        // SAFETY: no instruction.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
-        }
-        address
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    address
-}
-
-/// Adds the products of one k. `strides`: from row to row of A, from k to k of A and of B.
-#[inline(always)]
-unsafe fn add_products<V: Vector, const W: usize, const H: usize, const MODE: u8>(
-    sums: &mut [[V; W]; H],
-    at: &mut Cursor,
-    [row_stride, k_stride, b_stride]: [usize; 3],
-) {
-    // SAFETY: guaranteed by `register_tile`.
-    unsafe {
-        let b: [V; W] = std::array::from_fn(|w| V::load(at.b.add(w * V::LANES)));
-        if MODE == PACKING_B {
-            for w in 0..W {
-                b[w].store(at.to.add(w * V::LANES));
-            }
-            at.to = at.to.wrapping_add(W * V::LANES);
-        }
-        for h in 0..H {
-            let x = V::splat(*at.a.add(h * row_stride));
-            for w in 0..W {
-                sums[h][w] = sums[h][w].add_product(x, b[w]);
-            }
-        }
-        at.a = hidden(at.a.wrapping_add(k_stride));
-        at.b = at.b.wrapping_add(b_stride);
-    }
-}
-
-/// Elements per cache line.
-const CACHE_LINE: usize = 16;
-
-/// The next panel of B, prefetched a few cache lines at a time: k by k, or column by column if B is transposed.
-struct Ahead {
-    at: *const f32,
-    step: usize,
-    /// Steps until the next cache line of every column begins, and from there to the following one.
-    left: usize,
-    columns: usize,
-    steps_per_chunk: usize,
-    steps_left: usize,
-}
-
-impl Ahead {
-    /// Spread over `n_tiles` tiles; nothing if B is packed already.
-    #[inline(always)]
-    fn new<V: Vector>(task: &Task, n_tiles: usize) -> Self {
-        let (b, next, columns) = (task.b, task.column + 2 * V::LANES, 2 * V::LANES);
-        let is_row_major = b.column_stride == 1;
-        let n_steps = match task.panels {
-            None if next < b.columns && is_row_major => b.rows,
-            None if next < b.columns => b.rows.div_ceil(CACHE_LINE) * columns,
-            _ => 0,
-        };
-        let n_chunks = n_tiles * (b.rows / CHUNK_K);
-        Self {
-            at: b.values.as_ptr().wrapping_add(next * b.column_stride),
-            step: if is_row_major { b.row_stride } else { b.column_stride },
-            left: if is_row_major { usize::MAX } else { columns },
-            columns,
-            steps_per_chunk: n_steps.div_ceil(n_chunks.max(1)),
-            steps_left: n_steps,
-        }
-    }
-
-    /// Prefetches the lines for CHUNK_K k. Addresses may be beyond the matrix: nothing is read.
-    #[inline(always)]
-    fn prefetch<V: Vector>(&mut self) {
-        if self.steps_left < self.steps_per_chunk {
-            return;
-        }
-        self.steps_left -= self.steps_per_chunk;
-        for _ in 0..self.steps_per_chunk {
-            // The last element of each line's length: a row that begins within a line ends in one more, and shares its first
-            // line with the panel before.
-            for end in (CACHE_LINE..=2 * V::LANES).step_by(CACHE_LINE) {
-                V::prefetch(self.at.wrapping_add(end - 1));
-            }
-            self.at = self.at.wrapping_add(self.step);
-            self.left -= 1;
-            if self.left == 0 {
-                self.left = self.columns;
-                self.at = self.at.wrapping_sub(self.columns * self.step).wrapping_add(CACHE_LINE);
-            }
-        }
-    }
-}
-
-/// Prefetches the part of `used_next` that belongs to a row of the tile.
-#[inline(always)]
-fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
-    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
-        for buffer in buffers {
-            let line = buffer.at(first + row * row_stride + task.column);
-            (0..2 * V::LANES).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
-        }
-    }
-}
-
-/// Applies the epilogue to a row's sums, W LANES of them at `line`, and stores the result.
-#[inline(always)]
-unsafe fn finish<V: Vector, const W: usize>(task: &Task, row: usize, line: *const f32) {
-    let start = row * task.b.columns + task.column;
-    // SAFETY: this part of one row of C is contiguous and belongs to this task alone; the line has at least `width` elements, as the
-    // caller guarantees.
-    let (line, out) =
-        unsafe { (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width)) };
-    match task.epilogue {
-        Epilogue::Store => out.copy_from_slice(line),
-        Epilogue::Bias(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
-                *o = x + b;
-            }
-        }
-        Epilogue::BiasRelu(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
-                *o = (x + b).max(0.0);
-            }
-        }
-        Epilogue::Mask(mask) if task.width == W * V::LANES => {
-            let mask = mask[start..][..task.width].as_ptr();
-            for at in (0..W).map(|w| w * V::LANES) {
-                // SAFETY: all three have W LANES elements.
-                unsafe {
-                    let x = V::load(line.as_ptr().add(at)).where_positive(V::load(mask.add(at)));
-                    x.store(out.as_mut_ptr().add(at));
-                }
-            }
-        }
-        Epilogue::Mask(mask) => {
-            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..][..task.width]) {
-                *o = if m > 0.0 { x } else { 0.0 };
-            }
         }
     }
 }
