@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::product::{Prepared, UsedNext, View, packed, product_alone};
+use super::product::{Functions, Prepared, UsedNext, View, product_alone, with_panels};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -113,7 +113,7 @@ pub(super) fn product_update(
         });
     };
     // Every block of rows needs all of B.
-    packed(isa, b, |panels| {
+    with_panels(Functions::of(isa), b, |panels| {
         for_each_task(row_blocks * column_blocks, |block| update_block(block, panels));
     });
 }

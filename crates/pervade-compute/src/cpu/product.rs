@@ -111,7 +111,7 @@ pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], prepared:
 /// What the caller of a product has done and will do.
 #[derive(Clone, Copy)]
 pub(super) struct Prepared<'a> {
-    /// B packed by [`packed`]: from its first column on.
+    /// B packed by [`with_panels`]: from its first column on.
     pub(super) panels: Option<&'a [f32]>,
     /// Blocks that are prefetched while the product is computed.
     pub(super) used_next: Option<UsedNext<'a>>,
@@ -134,7 +134,6 @@ fn product_with(
     alone: bool,
     prepared: Prepared,
 ) {
-    assert!(isa.is_available(), "{isa:?} on a machine without it");
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
     let n_results = a.rows.checked_mul(b.columns).expect("a product whose size fits into a `usize`");
     assert!(c.len() >= n_results, "an output large enough for the product");
@@ -153,12 +152,7 @@ fn product_with(
 }
 
 /// Packs all of B and calls `work` with its panels: column j, if it is the first of a panel, is at j K.
-pub(super) fn packed(isa: Isa, b: View, work: impl FnOnce(&[f32])) {
-    assert!(isa.is_available(), "{isa:?} on a machine without it");
-    with_panels(Functions::of(isa), b, work);
-}
-
-fn with_panels(functions: Functions, b: View, work: impl FnOnce(&[f32])) {
+pub(super) fn with_panels(functions: Functions, b: View, work: impl FnOnce(&[f32])) {
     let (columns, mut buffer) = (functions.panel_columns, PANELS.take());
     let n_panels = b.columns.div_ceil(columns);
     let panels = at_least(&mut buffer, b.rows * n_panels * columns);
@@ -180,7 +174,7 @@ struct Task<'a> {
     /// A by tiles: the tile from row i on is at i K as `[K, rows of the tile]`.
     packed: Option<&'a [f32]>,
     b: View<'a>,
-    /// B by panels (see [`packed`]).
+    /// B by panels (see [`with_panels`]).
     panels: Option<&'a [f32]>,
     epilogue: Epilogue<'a>,
     c: Shared<'a>,
@@ -192,7 +186,7 @@ struct Task<'a> {
 
 /// The functions and sizes of an instruction set.
 #[derive(Clone, Copy)]
-struct Functions {
+pub(super) struct Functions {
     task: unsafe fn(&Task, &mut [f32]),
     pack_a: unsafe fn(View, &mut [f32]),
     /// B, the first column of the panel, its width, and where to.
@@ -202,7 +196,8 @@ struct Functions {
 }
 
 impl Functions {
-    fn of(isa: Isa) -> Self {
+    pub(super) fn of(isa: Isa) -> Self {
+        assert!(isa.is_available(), "{isa:?} on a machine without it");
         match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512::functions(),

@@ -64,8 +64,6 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
-    /// Zero where `x` is not positive.
-    unsafe fn where_positive(self, x: Self) -> Self;
     /// Fetches the cache line that contains `at` into the second-level cache; any address is allowed.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
@@ -115,11 +113,6 @@ mod x86 {
             unsafe { _mm512_fmadd_ps(a, b, self) }
         }
         #[inline(always)]
-        unsafe fn where_positive(self, x: Self) -> Self {
-            // SAFETY: see the impl.
-            unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_setzero_ps()), self) }
-        }
-        #[inline(always)]
         fn prefetch(at: *const f32) {
             // SAFETY: a hint; it faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
@@ -158,11 +151,6 @@ mod x86 {
         unsafe fn add_product(self, a: Self, b: Self) -> Self {
             // SAFETY: see the impl above.
             unsafe { _mm256_fmadd_ps(a, b, self) }
-        }
-        #[inline(always)]
-        unsafe fn where_positive(self, x: Self) -> Self {
-            // SAFETY: see the impl above.
-            unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(x, _mm256_setzero_ps()), self) }
         }
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -235,14 +223,6 @@ mod arm {
             // SAFETY: see the impl.
             unsafe { vfmaq_f32(self, a, b) }
         }
-        #[inline(always)]
-        unsafe fn where_positive(self, x: Self) -> Self {
-            // SAFETY: see the impl.
-            unsafe {
-                let positive = vcgtq_f32(x, vdupq_n_f32(0.0));
-                vreinterpretq_f32_u32(vandq_u32(positive, vreinterpretq_u32_f32(self)))
-            }
-        }
     }
 }
 
@@ -270,10 +250,6 @@ impl Vector for [f32; 4] {
     #[inline(always)]
     unsafe fn add_product(self, a: Self, b: Self) -> Self {
         std::array::from_fn(|i| a[i].mul_add(b[i], self[i]))
-    }
-    #[inline(always)]
-    unsafe fn where_positive(self, x: Self) -> Self {
-        std::array::from_fn(|i| if x[i] > 0.0 { self[i] } else { 0.0 })
     }
 }
 

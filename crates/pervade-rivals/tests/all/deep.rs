@@ -1,13 +1,14 @@
 //! The deep rivals: planted clusters are found, results do not depend on the number of threads, new rows get clusters,
 //! and invalid input is an error.
 
+use crate::common::{can_be_stopped, refuses_narrow_rows};
+use pervade::Clusterer;
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::metrics::{accuracy, silhouette};
 use pervade::seed::{Key, Stream};
-use pervade::train::{Control, Event, Observer, Silent};
-use pervade::{Clusterer, Error};
+use pervade::train::Silent;
 use pervade_rivals::{Aae, AeGmm, Dec, VaeGmm};
 
 const COLUMNS: usize = 8;
@@ -134,19 +135,7 @@ fn invalid_input_is_an_error() {
         assert!(["31", "30", "rows"].iter().all(|part| text.contains(part)), "{text}");
     }
     for rival in rivals(4) {
-        let clustering = rival.cluster(&data, &device, 0, &mut Silent).unwrap();
-        let narrow = Dataset::from_rows(2, 2, vec![0.0, 1.0, 2.0, 3.0]).unwrap();
-        assert!(clustering.assign(&device, &narrow).is_err(), "{}", rival.name());
-        assert!(clustering.embed(&device, &narrow).is_err(), "{}", rival.name());
-    }
-}
-
-/// Stops at the first epoch after pretraining.
-struct StopsAtFirstEpoch;
-
-impl Observer for StopsAtFirstEpoch {
-    fn event(&mut self, event: &Event<'_>) -> Control {
-        if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
+        refuses_narrow_rows(&*rival, &data);
     }
 }
 
@@ -154,8 +143,7 @@ impl Observer for StopsAtFirstEpoch {
 fn an_observer_can_stop_training() {
     let (data, _) = planted(100);
     for rival in rivals(4).into_iter().skip(1) {
-        let error = rival.cluster(&data, &Cpu::new(), 0, &mut StopsAtFirstEpoch).err().expect("stopped");
-        assert!(matches!(error, Error::Interrupted { .. }), "{}: {error}", rival.name());
+        can_be_stopped(&*rival, &data);
     }
 }
 

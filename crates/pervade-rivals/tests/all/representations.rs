@@ -1,13 +1,14 @@
 //! The methods for representation: planted groups are neighbours in the representation of held-out rows, the ELBO
 //! rises, results do not depend on the number of threads, new rows look like the data, and invalid input is an error.
 
+use crate::common::{can_be_stopped, refuses_narrow_rows};
+use pervade::Clusterer;
 use pervade::compute::Cpu;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::Dataset;
 use pervade::metrics::{Labelled, knn_errors};
 use pervade::seed::{Key, Stream};
 use pervade::train::{Control, Event, Observer, Silent};
-use pervade::{Clusterer, Error};
 use pervade_rivals::{AeGmm, Dec, Dlgmm, Networks, SbVae, Vae, VaeGmm};
 
 const COLUMNS: usize = 40;
@@ -176,19 +177,7 @@ fn invalid_input_is_an_error() {
     assert!(mixture(1, 0.5).contains("components"));
     assert!(mixture(3, f32::INFINITY).contains("spread"));
     for (method, _) in methods() {
-        let fitted = method.cluster(&data, &device, 0, &mut Silent).unwrap();
-        let narrow = Dataset::from_rows(2, 2, vec![0.0, 1.0, 0.5, 0.3]).unwrap();
-        assert!(fitted.assign(&device, &narrow).is_err(), "{}", method.name());
-        assert!(fitted.embed(&device, &narrow).is_err(), "{}", method.name());
-    }
-}
-
-/// Stops at the first epoch.
-struct StopsAtFirstEpoch;
-
-impl Observer for StopsAtFirstEpoch {
-    fn event(&mut self, event: &Event<'_>) -> Control {
-        if matches!(event, Event::Trained(..)) { Control::Stop } else { Control::Continue }
+        refuses_narrow_rows(&*method, &data);
     }
 }
 
@@ -200,7 +189,6 @@ fn they_are_found_by_name_and_can_be_stopped() {
         let method = pervade_rivals::method::<Cpu>(name).unwrap().with_networks(10, &networks);
         assert_eq!(method.name(), name);
         assert!(method.cluster(&data, &Cpu::new(), 0, &mut Silent).is_ok(), "{name}");
-        let error = method.cluster(&data, &Cpu::new(), 0, &mut StopsAtFirstEpoch).err().expect("stopped");
-        assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error}");
+        can_be_stopped(&*method, &data);
     }
 }

@@ -95,7 +95,7 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
     let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
     // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
     // has a constant length.
-    let mut lines = MaybeUninit::<Lines<H>>::uninit();
+    let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
     // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel and
     // `to` hold W LANES elements for every k, and so does each row of a B that is packed here, from the task's column on; a
     // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
@@ -137,15 +137,19 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
             }
         }
     }
-    for h in 0..if direct { 0 } else { H } {
-        // SAFETY: W LANES elements of line h were stored.
-        unsafe { finish::<V, W>(task, row + h, lines.as_ptr().cast::<f32>().add(h * 32)) };
+    if !direct {
+        for h in 0..H {
+            // SAFETY: W LANES >= width elements of line h were stored; this part of one row of C is contiguous and
+            // belongs to this task alone.
+            let (line, out) = unsafe {
+                let line = lines.as_ptr().cast::<f32>().add(h * 32);
+                let start = (row + h) * ldc + task.column;
+                (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width))
+            };
+            finish(task, row + h, line, out);
+        }
     }
 }
-
-/// Rows of sums. A vector that is stored across two cache lines cannot be loaded again at once.
-#[repr(align(64))]
-struct Lines<const H: usize>([[f32; 32]; H]);
 
 /// The next elements of A and B, and of the panel that is packed.
 struct Cursor {
@@ -269,38 +273,26 @@ fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
     }
 }
 
-/// Applies the epilogue to a row's sums, W LANES of them at `line`, and stores the result.
+/// Applies the epilogue to a row's sums and stores the result.
 #[inline(always)]
-unsafe fn finish<V: Vector, const W: usize>(task: &Task, row: usize, line: *const f32) {
-    let start = row * task.b.columns + task.column;
-    // SAFETY: this part of one row of C is contiguous and belongs to this task alone; the line has at least `width` elements, as the
-    // caller guarantees.
-    let (line, out) =
-        unsafe { (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width)) };
+fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
+    let from = task.column;
+    let width = out.len();
     match task.epilogue {
         Epilogue::Store => out.copy_from_slice(line),
         Epilogue::Bias(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
                 *o = x + b;
             }
         }
         Epilogue::BiasRelu(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[task.column..][..task.width]) {
+            for ((o, &x), &b) in out.iter_mut().zip(line).zip(&bias[from..from + width]) {
                 *o = (x + b).max(0.0);
             }
         }
-        Epilogue::Mask(mask) if task.width == W * V::LANES => {
-            let mask = mask[start..][..task.width].as_ptr();
-            for at in (0..W).map(|w| w * V::LANES) {
-                // SAFETY: all three have W LANES elements.
-                unsafe {
-                    let x = V::load(line.as_ptr().add(at)).where_positive(V::load(mask.add(at)));
-                    x.store(out.as_mut_ptr().add(at));
-                }
-            }
-        }
         Epilogue::Mask(mask) => {
-            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..][..task.width]) {
+            let start = row * task.b.columns + from;
+            for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..start + width]) {
                 *o = if m > 0.0 { x } else { 0.0 };
             }
         }
