@@ -313,7 +313,6 @@ def interrupted(backend):
         [sys.executable, "-c", FIT, backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,
     )  # fmt: skip
-    while child.stdout.readline().strip() != "fitting":
-        pass
+    assert child.stdout.readline().strip() == "fitting"
     time.sleep(3.0)
     return seconds_to_interrupt(child, lambda: os.killpg(child.pid, signal.SIGINT), "unfitted", "(300,)")

@@ -5,7 +5,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import * as checks from "./checks.mjs";
-import { close, isDrawn, openUrl } from "./session.mjs";
+import { LIMIT_MS, begin, close, isDrawn, openUrl } from "./session.mjs";
 
 const PERVADE = path.resolve("target/release/pervade");
 const PENGUINS = path.resolve("testdata/readers/penguins.csv");
@@ -18,6 +18,7 @@ export async function serve(folder, args, port = 0) {
     cwd: folder,
     stdio: ["ignore", "pipe", "ignore"],
   });
+  process.once("exit", () => child.kill());
   const line = await new Promise((done, fail) => {
     child.stdout.once("data", (bytes) => done(bytes.toString()));
     child.once("exit", (status) => fail(new Error(`pervade explore ended with ${status}`)));
@@ -280,6 +281,7 @@ async function penguins(browser, axe, folder, shots, step) {
   const model = ["penguins.pervade", PENGUINS, "--labels", "column:species"];
   execFileSync(PERVADE, ["fit", PENGUINS, "--labels", "column:species", "-k", "3", "--out", model[0], ...QUICK], {
     cwd: folder,
+    timeout: LIMIT_MS,
   });
   const served = await serve(folder, model);
   const session = await visit(browser, served, { colorScheme: "light" });
@@ -328,7 +330,7 @@ async function penguins(browser, axe, folder, shots, step) {
 
 async function digits(browser, axe, folder, shots, step) {
   const fit = ["fit", DIGITS, "--labels", "column:last", "--image", "8x8", "-k", "10", "--out", "digits.pervade"];
-  execFileSync(PERVADE, [...fit, ...QUICK], { cwd: folder });
+  execFileSync(PERVADE, [...fit, ...QUICK], { cwd: folder, timeout: LIMIT_MS });
   const served = await serve(folder, ["digits.pervade", DIGITS, "--labels", "column:last"]);
   const phone = { viewport: { width: 360, height: 740 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true };
   for (const [name, options] of [
@@ -344,6 +346,7 @@ async function digits(browser, axe, folder, shots, step) {
       assert.deepEqual(await close(session), []);
     });
   }
+  begin("ending pervade explore");
   await served.end();
 }
 

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import path from "node:path";
 import * as checks from "./checks.mjs";
 import { explorer } from "./explorer.mjs";
-import { close, launch, open } from "./session.mjs";
+import { begin, close, launch, open } from "./session.mjs";
 
 const [tools, ...given] = process.argv.slice(2);
 const shots = path.join(tools, "shots");
@@ -12,6 +12,7 @@ const FRAME_LIMIT_MS = Number(process.env.FRAME_LIMIT_MS ?? 60);
 let failures = 0;
 
 async function step(name, work) {
+  begin(name);
   try {
     const note = await work();
     console.log(`  ok    ${name}${note ? `: ${note}` : ""}`);
@@ -105,6 +106,7 @@ for (const file of files) {
   await visit(browser, file, { viewport: { width: 800, height: 1100 } }, (session) => print(session, name));
 }
 if (given.length === 0) await explorer(browser, axe, tools, shots, step);
+begin("closing the browser");
 await browser.close();
 console.log(failures > 0 ? `${failures} checks failed` : "all checks passed");
 process.exit(failures > 0 ? 1 : 0);

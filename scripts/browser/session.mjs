@@ -16,7 +16,21 @@ const FLAGS = [
   "--disable-sync",
 ];
 
+export const LIMIT_MS = 120_000;
+let timer;
+
+// Some calls of the browser have no limit of time. One that does not return must not stop the test for hours: the program
+// ends unless the next piece of work begins in time.
+export function begin(name) {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    console.log(`  FAIL  ${name}: it has not ended after ${LIMIT_MS / 1000} s`);
+    process.exit(1);
+  }, LIMIT_MS).unref();
+}
+
 export async function launch(tools) {
+  begin("starting the browser");
   const require = createRequire(path.resolve(tools, "package.json"));
   const { chromium } = require("playwright-core");
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
@@ -31,6 +45,7 @@ export async function open(browser, file, options = {}) {
 
 // Opens a page that may make the requests that `isAllowed`.
 export async function openUrl(browser, url, isAllowed, options = {}) {
+  begin(`opening ${url}`);
   const context = await browser.newContext({
     viewport: { width: 1440, height: 1000 },
     acceptDownloads: true,
@@ -71,6 +86,7 @@ export async function isDrawn(page) {
 }
 
 export async function close({ page, context, faults }) {
+  begin(`closing ${page.url()}`);
   const violations = await page.evaluate(() => window.violations);
   await context.close();
   return [...faults, ...violations.map((directive) => `policy violated: ${directive}`)];

@@ -5,7 +5,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { lasso, serve } from "../browser/explorer.mjs";
-import { isDrawn, launch } from "../browser/session.mjs";
+import { begin, isDrawn, launch } from "../browser/session.mjs";
 
 const [tools, folder] = process.argv.slice(2);
 const pervade = path.resolve("target/release/pervade");
@@ -22,6 +22,7 @@ run("report", "penguins.pervade", ...rows, "--out", "report.html");
 const { browser } = await launch(tools);
 
 async function picture(name, url, { width, height }, prepare) {
+  begin(name);
   const page = await browser.newPage({ viewport: { width, height }, deviceScaleFactor: 1 });
   await page.goto(url);
   await isDrawn(page);
