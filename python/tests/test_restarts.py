@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -309,10 +310,12 @@ def test_ctrl_c(backend):
 
 def interrupted(backend):
     """Seconds from Ctrl-C, which a terminal sends to all processes of the command, to the exception."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", FIT, backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    assert child.stdout.readline().strip() == "fitting"
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-c", FIT, backend], stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
+        if child.stdout.readline().strip() != "fitting":
+            errors.seek(0)
+            pytest.fail(f"the script ended with {child.wait()}: {errors.read()}")
     time.sleep(3.0)
     return seconds_to_interrupt(child, lambda: os.killpg(child.pid, signal.SIGINT), "unfitted", "(300,)")

@@ -98,9 +98,9 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
     let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
     // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel and
     // `to` hold W LANES elements for every k, and so does each row of a B that is packed here, from the task's column on; a
-    // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of
-    // W LANES columns are inside C by the check of `tile` and belong to this task alone: they are written through a raw
-    // pointer, since the rest of those rows belongs to other tasks.
+    // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of W LANES columns are inside C by the check of
+    // `tile` and belong to this task alone: they are written through a raw pointer, since the rest of those rows belongs to
+    // other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
         let (b, b_stride) = if MODE == PACKING_B {
@@ -139,14 +139,9 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
     }
     if !direct {
         for h in 0..H {
-            // SAFETY: W LANES >= width elements of line h were stored; this part of one row of C is contiguous and
-            // belongs to this task alone.
-            let (line, out) = unsafe {
-                let line = lines.as_ptr().cast::<f32>().add(h * 32);
-                let start = (row + h) * ldc + task.column;
-                (std::slice::from_raw_parts(line, task.width), task.c.slice(start, task.width))
-            };
-            finish(task, row + h, line, out);
+            let line = lines.as_ptr().cast::<f32>().wrapping_add(h * 32);
+            // SAFETY: W LANES >= width elements of line h were stored.
+            finish(task, row + h, unsafe { std::slice::from_raw_parts(line, task.width) });
         }
     }
 }
@@ -275,9 +270,11 @@ fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
 
 /// Applies the epilogue to a row's sums and stores the result.
 #[inline(always)]
-fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
-    let from = task.column;
-    let width = out.len();
+fn finish(task: &Task, row: usize, line: &[f32]) {
+    let (from, width) = (task.column, task.width);
+    let start = row * task.b.columns + from;
+    // SAFETY: this part of one row of C is contiguous and belongs to this task alone.
+    let out = unsafe { task.c.slice(start, width) };
     match task.epilogue {
         Epilogue::Store => out.copy_from_slice(line),
         Epilogue::Bias(bias) => {
@@ -291,7 +288,6 @@ fn finish(task: &Task, row: usize, line: &[f32], out: &mut [f32]) {
             }
         }
         Epilogue::Mask(mask) => {
-            let start = row * task.b.columns + from;
             for ((o, &x), &m) in out.iter_mut().zip(line).zip(&mask[start..start + width]) {
                 *o = if m > 0.0 { x } else { 0.0 };
             }
