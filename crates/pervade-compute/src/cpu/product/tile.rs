@@ -7,14 +7,15 @@ use super::{Epilogue, Task, UsedNext, Vector, pack, tile_rows};
 /// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
 const CHUNK_K: usize = 8;
 
-/// Evaluates `$work` with the number of rows as the constant `$H`.
+/// Evaluates `$work` with the number of rows, at most `$most`, as the constant `$H`. `$most` is a constant, too: what is above
+/// it is not compiled.
 macro_rules! with_height {
-    ($rows:expr, |$H:ident| $work:expr) => {
-        with_height!(@among $rows, $H, $work, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    ($rows:expr, $most:expr, |$H:ident| $work:expr) => {
+        with_height!(@among $rows, $most, $H, $work, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
     };
-    (@among $rows:expr, $H:ident, $work:expr, $($h:literal)*) => {
+    (@among $rows:expr, $most:expr, $H:ident, $work:expr, $($h:literal)*) => {
         match $rows {
-            $($h => { const $H: usize = $h; $work })*
+            $($h => if $h <= $most { const $H: usize = $h; $work })*
             rows => unreachable!("a tile of {rows} rows"),
         }
     };
@@ -45,8 +46,10 @@ const PACKING_B: u8 = 2;
 unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f32]) {
     let columns = W * V::LANES;
     let buffer = &mut buffer[..task.b.rows * columns];
-    let packs_b =
-        task.panels.is_none() && task.packed.is_none() && task.b.column_stride == 1 && task.width == columns;
+    let packs_b = task.panels.is_none()
+        && task.packed.is_none()
+        && task.b.column_stride == 1
+        && task.width == 2 * V::LANES;
     if task.panels.is_none() && !packs_b {
         pack::<V, W>(task.b, task.column, task.width, buffer);
     }
@@ -60,8 +63,9 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
     let mut tile = 0;
     while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
         // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
-        with_height!(rows.len(), |H| unsafe {
-            if packs_b && tile == 0 {
+        with_height!(rows.len(), V::TILE_ROWS, |H| unsafe {
+            // The first condition is known when this is compiled.
+            if W == 2 && packs_b && tile == 0 {
                 register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
             } else if task.packed.is_some() {
                 register_tile::<V, W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
