@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -114,7 +114,14 @@ impl Served {
         let sent =
             std::process::Command::new("kill").args([signal, &self.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        self.child.wait().unwrap().code().unwrap_or(-1)
+        let until = Instant::now() + Duration::from_mins(1);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < until, "the server goes on after {signal}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
