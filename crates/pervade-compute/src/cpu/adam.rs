@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::product::{Functions, Prepared, UsedNext, View, product_alone, with_panels};
+use super::product::{Functions, Prepared, UsedNext, View, product_alone, product_skipping, with_panels};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -89,6 +89,14 @@ pub(super) fn product_update(
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
     let [p, m, v] = [p, m, v].map(Shared::new);
+    let update_row = |row: usize, column: usize, g: &[f32]| {
+        // SAFETY: parts of rows do not overlap, and each belongs to one task.
+        let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(row * n_columns + column, g.len()) });
+        update(isa, rates, p, g, m, v);
+    };
+    if product_skipping(Functions::of(isa), a, b, Some([p, m, v]), update_row) {
+        return;
+    }
     let update_block = |block: usize, panels: &[f32]| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
@@ -105,10 +113,7 @@ pub(super) fn product_update(
             let panels = Some(&panels[columns.start * b.rows()..]);
             product_alone(isa, a, b, gradient, Prepared { panels, used_next });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
-                let first = row * n_columns + columns.start;
-                // SAFETY: blocks do not overlap, and each belongs to one task.
-                let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(first, columns.len()) });
-                update(isa, rates, p, g, m, v);
+                update_row(row, columns.start, g);
             }
         });
     };
@@ -132,6 +137,38 @@ for_isa! {
             *v = BETA2.mul_add(*v, (1.0 - BETA2) * g * g);
             let root = v.sqrt().mul_add(rates.inverse_root, rates.epsilon);
             *p -= rates.step_size * *m / root;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Key;
+
+    #[test]
+    fn the_update_with_the_gradient_is_the_update_after_it() {
+        let [rows, inputs, outputs] = [100, 301, 200];
+        let key = Key::new(1, 7u32, 0);
+        let random =
+            |n: usize, salt: u32| (0..n).map(|i| key.uniform(i as u64, salt, 0) as f32).collect::<Vec<_>>();
+        let dy = random(rows * outputs, 2);
+        // Without and with zeros, which take different ways.
+        for threshold in [0.0, 0.6] {
+            let mut x = random(rows * inputs, 1);
+            x.iter_mut().filter(|x| **x < threshold).for_each(|x| *x = 0.0);
+            let (x, dy) = (View::new(&x, rows, inputs).transposed(), View::new(&dy, rows, outputs));
+            for isa in Isa::available() {
+                let n = inputs * outputs;
+                let rates = Rates { step_size: 0.1, inverse_root: 1.5, epsilon: 1e-4, beta1: 0.9 };
+                let [mut p, mut m, mut v] = [3, 4, 5].map(|salt| random(n, salt));
+                let [mut p2, mut m2, mut v2] = [p.clone(), m.clone(), v.clone()];
+                product_update(isa, x, dy, rates, &mut p, &mut m, &mut v);
+                let mut gradient = vec![0.0; n];
+                product_alone(isa, x, dy, &mut gradient, Prepared { panels: None, used_next: None });
+                update(isa, rates, &mut p2, &gradient, &mut m2, &mut v2);
+                assert_eq!((p, m, v), (p2, m2, v2), "{isa:?}");
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! tile is summed, the next panel is prefetched.
 //! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
 
+mod skip;
 mod tile;
 
 use std::cell::{Cell, RefCell};
@@ -15,6 +16,7 @@ use std::ops::Range;
 use super::shared::Shared;
 use super::simd::{Isa, Vector};
 use super::team::for_each_task;
+pub(super) use skip::product_skipping;
 use tile::tile;
 
 /// A matrix read through its strides: element (i, j) is `values[i * row_stride + j * column_stride]`.
@@ -148,7 +150,13 @@ fn product_with(
     assert!(panels.is_none_or(|panels| panels.len() >= b.rows * b.columns), "all panels of B");
     let whole =
         Task { a, packed: None, b, panels, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
-    run(&whole, alone, Functions::of(isa));
+    let functions = Functions::of(isa);
+    let finish = |row: usize, column: usize, line: &[f32]| {
+        tile::finish(&Task { column, width: line.len(), ..whole }, row, line);
+    };
+    if alone || !product_skipping(functions, a, b, None, finish) {
+        run(&whole, alone, functions);
+    }
 }
 
 /// Packs all of B and calls `work` with its panels: column j, if it is the first of a panel, is at j K.
@@ -191,8 +199,14 @@ pub(super) struct Functions {
     pack_a: unsafe fn(View, &mut [f32]),
     /// B, the first column of the panel, its width, and where to.
     pack_b: unsafe fn(View, usize, usize, &mut [f32]),
+    /// See [`skip::pack_rows`].
+    pack_rows: unsafe fn(View, &mut [f32], &mut [u64]),
+    /// See [`skip::sum_pairs`].
+    sum_pairs: unsafe fn(&skip::Task, usize, &mut [f32], &mut [f32]),
     tile_rows: usize,
     panel_columns: usize,
+    lanes: usize,
+    pair_vectors: usize,
 }
 
 impl Functions {
@@ -217,8 +231,17 @@ macro_rules! functions {
             use super::*;
 
             pub(super) fn functions() -> Functions {
-                let (tile_rows, panel_columns) = (<$vector>::TILE_ROWS, 2 * <$vector>::LANES);
-                Functions { task, pack_a, pack_b, tile_rows, panel_columns }
+                Functions {
+                    task,
+                    pack_a,
+                    pack_b,
+                    pack_rows,
+                    sum_pairs,
+                    tile_rows: <$vector>::TILE_ROWS,
+                    panel_columns: 2 * <$vector>::LANES,
+                    lanes: <$vector>::LANES,
+                    pair_vectors: <$vector>::PAIR_VECTORS,
+                }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -230,6 +253,17 @@ macro_rules! functions {
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_a(a: View, to: &mut [f32]) {
                 pack_transposed::<$vector>(a, to);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn pack_rows(a: View, values: &mut [f32], masks: &mut [u64]) {
+                skip::pack_rows::<$vector>(a, values, masks);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn sum_pairs(task: &skip::Task, panel_columns: usize, block: &mut [f32], sums: &mut [f32]) {
+                // SAFETY: guaranteed by the caller.
+                unsafe { skip::sum_pairs::<$vector>(task, panel_columns, block, sums) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -289,9 +323,9 @@ fn run(whole: &Task, alone: bool, functions: Functions) {
 }
 
 /// The first `len` elements of a buffer that grows to the largest product's need.
-fn at_least(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+fn at_least<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {
-        buffer.resize(len, 0.0);
+        buffer.resize(len, T::default());
     }
     &mut buffer[..len]
 }

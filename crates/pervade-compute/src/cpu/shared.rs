@@ -7,27 +7,34 @@ use std::marker::PhantomData;
 /// It holds the borrow of the slice, so that nothing else can access the buffer while it lives. It gives out slices for
 /// contiguous parts, and a raw pointer for a [`tile`](Self::tile): between two rows of a tile there are columns of other
 /// tasks, so that no reference may span them.
-#[derive(Clone, Copy)]
-pub(super) struct Shared<'a> {
-    start: *mut f32,
+pub(super) struct Shared<'a, T = f32> {
+    start: *mut T,
     len: usize,
-    borrow: PhantomData<&'a mut [f32]>,
+    borrow: PhantomData<&'a mut [T]>,
 }
+
+impl<T> Clone for Shared<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<'_, T> {}
 
 // SAFETY: all access goes through `slice` and the pointer of `tile`; their callers guarantee that no other task
 // accesses the same elements.
-unsafe impl Sync for Shared<'_> {}
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
 // SAFETY: as above.
-unsafe impl Send for Shared<'_> {}
+unsafe impl<T: Send> Send for Shared<'_, T> {}
 
-impl<'a> Shared<'a> {
-    pub(super) fn new(values: &'a mut [f32]) -> Self {
+impl<'a, T> Shared<'a, T> {
+    pub(super) fn new(values: &'a mut [T]) -> Self {
         Self { start: values.as_mut_ptr(), len: values.len(), borrow: PhantomData }
     }
 
     /// The address of element `i`, for prefetching; may be beyond the end.
     #[inline(always)]
-    pub(super) fn at(self, i: usize) -> *const f32 {
+    pub(super) fn at(self, i: usize) -> *const T {
         self.start.wrapping_add(i)
     }
 
@@ -36,7 +43,7 @@ impl<'a> Shared<'a> {
     /// # Safety
     /// While the slice lives, nothing else reads or writes these elements.
     #[inline(always)]
-    pub(super) unsafe fn slice(self, first: usize, len: usize) -> &'a mut [f32] {
+    pub(super) unsafe fn slice(self, first: usize, len: usize) -> &'a mut [T] {
         assert!(first <= self.len && len <= self.len - first, "a task's part is inside the buffer");
         // SAFETY: inside the buffer by the check; exclusive as the caller guarantees.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(first), len) }
@@ -45,7 +52,7 @@ impl<'a> Shared<'a> {
     /// A pointer to the first element of a tile, whose `rows` rows of `columns` elements are `stride` apart. The tile is
     /// inside the buffer. The caller must write through the pointer only if no other task accesses the tile.
     #[inline(always)]
-    pub(super) fn tile(self, first: usize, rows: usize, stride: usize, columns: usize) -> *mut f32 {
+    pub(super) fn tile(self, first: usize, rows: usize, stride: usize, columns: usize) -> *mut T {
         let span = rows.saturating_sub(1) * stride + columns;
         assert!(first <= self.len && span <= self.len - first, "a task's tile is inside the buffer");
         self.start.wrapping_add(first)

@@ -58,12 +58,23 @@ pub(super) trait Vector: Copy {
     const LANES: usize;
     /// Rows of the product's register tile: 2 x `TILE_ROWS` accumulators fill the registers.
     const TILE_ROWS: usize;
+    /// Vectors per row of a pair of rows that are summed together, see `product/skip.rs`.
+    const PAIR_VECTORS: usize;
     unsafe fn zero() -> Self;
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// self + a * b, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Bit i is set if element i is not zero.
+    #[inline(always)]
+    unsafe fn nonzero_bits(self) -> u64 {
+        let mut values = [0.0f32; 4];
+        assert!(Self::LANES == values.len(), "wider vectors have their own");
+        // SAFETY: room for LANES elements.
+        unsafe { self.store(values.as_mut_ptr()) };
+        values.iter().rev().fold(0, |bits, &x| bits << 1 | u64::from(x != 0.0))
+    }
     /// Fetches the cache line that contains `at` into the second-level cache; any address is allowed.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
@@ -87,6 +98,7 @@ mod x86 {
     impl super::Vector for __m512 {
         const LANES: usize = 16;
         const TILE_ROWS: usize = 14;
+        const PAIR_VECTORS: usize = 8;
         #[inline(always)]
         unsafe fn zero() -> Self {
             // SAFETY: see the impl.
@@ -113,6 +125,11 @@ mod x86 {
             unsafe { _mm512_fmadd_ps(a, b, self) }
         }
         #[inline(always)]
+        unsafe fn nonzero_bits(self) -> u64 {
+            // SAFETY: see the impl.
+            unsafe { u64::from(_mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(self, _mm512_setzero_ps())) }
+        }
+        #[inline(always)]
         fn prefetch(at: *const f32) {
             // SAFETY: a hint; it faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
@@ -127,6 +144,7 @@ mod x86 {
     impl super::Vector for __m256 {
         const LANES: usize = 8;
         const TILE_ROWS: usize = 6;
+        const PAIR_VECTORS: usize = 6;
         #[inline(always)]
         unsafe fn zero() -> Self {
             // SAFETY: see the impl above.
@@ -151,6 +169,12 @@ mod x86 {
         unsafe fn add_product(self, a: Self, b: Self) -> Self {
             // SAFETY: see the impl above.
             unsafe { _mm256_fmadd_ps(a, b, self) }
+        }
+        #[inline(always)]
+        unsafe fn nonzero_bits(self) -> u64 {
+            // SAFETY: see the impl above.
+            let bits = unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NEQ_UQ>(self, _mm256_setzero_ps())) };
+            u64::from(bits as u8)
         }
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -198,6 +222,7 @@ mod arm {
     impl super::Vector for float32x4_t {
         const LANES: usize = 4;
         const TILE_ROWS: usize = 12;
+        const PAIR_VECTORS: usize = 8;
         #[inline(always)]
         unsafe fn zero() -> Self {
             // SAFETY: see the impl.
@@ -229,6 +254,7 @@ mod arm {
 impl Vector for [f32; 4] {
     const LANES: usize = 4;
     const TILE_ROWS: usize = 6;
+    const PAIR_VECTORS: usize = 6;
     #[inline(always)]
     unsafe fn zero() -> Self {
         [0.0; 4]

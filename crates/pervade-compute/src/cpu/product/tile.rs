@@ -274,7 +274,7 @@ fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
 
 /// Applies the epilogue to a row's sums and stores the result.
 #[inline(always)]
-fn finish(task: &Task, row: usize, line: &[f32]) {
+pub(super) fn finish(task: &Task, row: usize, line: &[f32]) {
     let (from, width) = (task.column, task.width);
     let start = row * task.b.columns + from;
     // SAFETY: this part of one row of C is contiguous and belongs to this task alone.

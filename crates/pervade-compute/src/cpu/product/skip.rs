@@ -1,0 +1,533 @@
+//! Products that skip zeros of A.
+//!
+//! About half of the outputs of a ReLU are zero, and so are the gradients behind it; many units are zero for every row. A
+//! is packed in blocks of at most 64 k, with a mask of the nonzero elements of each row. Rows are summed in pairs, over the k where at
+//! least one of the two is not zero. A block of B (64 k, some vectors wide) stays in the first-level cache for all pairs of a task, and
+//! their sums wait in the second-level cache for the next block.
+//!
+//! Each element is the sum of `tile.rs` without terms that are zero: the result is the same. (Only where B is infinite or not a number
+//! does zero times B differ from nothing; training ends there in any case.)
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use super::super::shared::Shared;
+use super::super::team::for_each_task;
+use super::{Functions, Vector, View, at_least, pack};
+
+/// The k of a block: one bit of a mask each.
+const BLOCK_K: usize = 64;
+/// Products with fewer terms are not worth the packing.
+const MIN_TERMS: usize = 1 << 22;
+/// Vectors per row below which the sums of a pair wait for each other.
+const MIN_VECTORS: usize = 4;
+/// Rows per task: few enough for their sums to stay in the second-level cache, and enough to make up for packing B.
+const TASK_ROWS: Range<usize> = 40..512;
+/// Rows per task if three more buffers of C's shape are used next.
+const UPDATE_ROWS: usize = 128;
+/// Above this share of k at which a pair has a nonzero element, the register tile is faster.
+const MAX_PAIR_DENSITY: f32 = 0.85;
+/// The same for the share of nonzero elements of an A whose rows are paired by density.
+const MAX_DENSITY: f32 = 0.7;
+/// Elements per cache line.
+const CACHE_LINE: usize = 16;
+
+/// Blocks of A, [block, row, BLOCK_K], and what is known of them.
+#[derive(Default)]
+struct Buffers {
+    values: Vec<f32>,
+    /// The nonzero elements of each row, [block, row].
+    masks: Vec<u64>,
+    /// The rows in the order in which they are paired; an odd last one is its own partner.
+    order: Vec<u32>,
+    /// For sorting by density.
+    counts: Vec<u32>,
+}
+
+thread_local! {
+    /// The packed A of the product that this thread began; taken while in use.
+    static PACKED_A: Cell<Buffers> = Cell::new(Buffers::default());
+    /// A thread's block of B; allocated once.
+    static BLOCK_B: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// A thread's sums; allocated once.
+    static SUMS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a task computes: some pairs of rows of A times some columns of B.
+pub(super) struct Task<'a> {
+    a: Packed<'a>,
+    b: View<'a>,
+    pairs: Range<usize>,
+    column: usize,
+    width: usize,
+    used_next: Option<[Shared<'a>; 3]>,
+}
+
+#[derive(Clone, Copy)]
+struct Packed<'a> {
+    values: &'a [f32],
+    masks: &'a [u64],
+    order: &'a [u32],
+    n_rows: usize,
+    n_blocks: usize,
+}
+
+/// Computes A B and calls `finish` with parts of its rows (row, first column, values), or returns false if skipping zeros is not worth it.
+/// `used_next` are buffers of C's shape, of which the same parts are prefetched before.
+pub(in crate::cpu) fn product_skipping(
+    functions: Functions,
+    a: View,
+    b: View,
+    used_next: Option<[Shared; 3]>,
+    finish: impl Fn(usize, usize, &[f32]) + Sync + Send,
+) -> bool {
+    let Some(plan) = Plan::new(functions, a, b, used_next.is_some()) else {
+        return false;
+    };
+    let mut buffers = PACKED_A.take();
+    let packed = pack_a(functions, a, &mut buffers);
+    let n_pairs = a.rows.div_ceil(2);
+    for_each_task(plan.n_parts * plan.n_panels, |task| {
+        let (part, column) = (task / plan.n_panels, task % plan.n_panels * plan.panel_columns);
+        let pairs = n_pairs * part / plan.n_parts..n_pairs * (part + 1) / plan.n_parts;
+        let width = plan.panel_columns.min(b.columns - column);
+        let rows = 2 * pairs.start..(2 * pairs.end).min(a.rows);
+        let task = Task { a: packed, b, pairs, column, width, used_next };
+        SUMS.with_borrow_mut(|sums| {
+            let sums = aligned(sums, 2 * task.pairs.len() * plan.panel_columns);
+            // SAFETY: this machine has the instruction set.
+            BLOCK_B.with_borrow_mut(|block| unsafe {
+                (functions.sum_pairs)(
+                    &task,
+                    plan.panel_columns,
+                    aligned(block, BLOCK_K * plan.panel_columns),
+                    sums,
+                );
+            });
+            for (&row, line) in packed.order[rows].iter().zip(sums.chunks_exact(plan.panel_columns)) {
+                finish(row as usize, column, &line[..width]);
+            }
+        });
+    });
+    PACKED_A.set(buffers);
+    true
+}
+
+/// How C is divided into tasks: parts of the rows by panels of columns.
+struct Plan {
+    n_parts: usize,
+    n_panels: usize,
+    panel_columns: usize,
+}
+
+impl Plan {
+    /// `None` if the product is too small, too narrow or too dense.
+    fn new(functions: Functions, a: View, b: View, updates: bool) -> Option<Self> {
+        let (n_vectors, n_threads) = (b.columns.div_ceil(functions.lanes), rayon::current_num_threads());
+        if n_vectors < MIN_VECTORS || a.rows * a.columns * b.columns < MIN_TERMS {
+            return None;
+        }
+        let n_panels = n_vectors.div_ceil(functions.pair_vectors);
+        let panel_columns = n_vectors.div_ceil(n_panels) * functions.lanes;
+        let most_rows = if updates { UPDATE_ROWS } else { TASK_ROWS.end };
+        let n_parts = a.rows.div_ceil(most_rows).max(n_threads.div_ceil(n_panels));
+        let is_worth_it = a.rows / n_parts >= TASK_ROWS.start && is_sparse(a);
+        is_worth_it.then_some(Self { n_parts, n_panels, panel_columns })
+    }
+}
+
+/// Whether a sample of A has many zeros.
+fn is_sparse(a: View) -> bool {
+    const N_LINES: usize = 6;
+    let is_transposed = a.row_stride == 1;
+    let (n_lines, len, stride) =
+        if is_transposed { (a.columns, a.rows, a.column_stride) } else { (a.rows, a.columns, a.row_stride) };
+    let line = |i: usize| &a.values[i * stride..][..len];
+    let n_nonzero: usize = (0..N_LINES)
+        .map(|i| n_lines.saturating_sub(2) * i / N_LINES)
+        .map(|i| {
+            let partner = if is_transposed { i } else { (i + 1).min(n_lines - 1) };
+            let pairs = line(i).iter().zip(line(partner));
+            pairs.map(|(&x, &y)| u32::from(x != 0.0 || y != 0.0)).sum::<u32>() as usize
+        })
+        .sum();
+    let most = if is_transposed { MAX_DENSITY } else { MAX_PAIR_DENSITY };
+    (n_nonzero as f32) < most * (N_LINES * len) as f32
+}
+
+/// The k of a block.
+fn block_range(n_k: usize, n_blocks: usize, block: usize) -> Range<usize> {
+    n_k * block / n_blocks..n_k * (block + 1) / n_blocks
+}
+
+/// Packs A in blocks, and pairs its rows: neighbours, or by density if A is transposed, where a row is a unit of a layer.
+fn pack_a<'a>(functions: Functions, a: View, buffers: &'a mut Buffers) -> Packed<'a> {
+    /// Rows per task.
+    const ROWS: usize = 64;
+    let (n_rows, n_blocks) = (a.rows, a.columns.div_ceil(BLOCK_K));
+    let values = at_least(&mut buffers.values, n_blocks * n_rows * BLOCK_K);
+    let masks = at_least(&mut buffers.masks, n_blocks * n_rows);
+    let n_parts = n_rows.div_ceil(ROWS);
+    let shared = (Shared::new(values), Shared::new(masks));
+    for_each_task(n_blocks * n_parts, |task| {
+        let (block, part) = (task / n_parts, task % n_parts);
+        let rows = n_rows * part / n_parts..n_rows * (part + 1) / n_parts;
+        let first = block * n_rows + rows.start;
+        let of_block = a.part(rows.clone(), block_range(a.columns, n_blocks, block));
+        // SAFETY: each task writes its own rows of a block; this machine has the instruction set.
+        unsafe {
+            let values = shared.0.slice(first * BLOCK_K, rows.len() * BLOCK_K);
+            (functions.pack_rows)(of_block, values, shared.1.slice(first, rows.len()));
+        }
+    });
+    let order = at_least(&mut buffers.order, n_rows.next_multiple_of(2));
+    if a.row_stride == 1 {
+        sort_by_density(masks, a.columns, &mut buffers.counts, &mut order[..n_rows]);
+    } else {
+        order.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
+    }
+    let last = order[n_rows - 1];
+    order[n_rows..].fill(last);
+    Packed { values, masks, order, n_rows, n_blocks }
+}
+
+/// Sorts the rows by their number of nonzero elements, by counting.
+fn sort_by_density(masks: &[u64], n_k: usize, counts: &mut Vec<u32>, order: &mut [u32]) {
+    let n_rows = order.len();
+    let counts = at_least(counts, n_k + 2 + n_rows);
+    let (starts, counts) = counts.split_at_mut(n_k + 2);
+    starts.fill(0);
+    counts.fill(0);
+    for block in masks.chunks_exact(n_rows) {
+        counts.iter_mut().zip(block).for_each(|(count, mask)| *count += mask.count_ones());
+    }
+    for &count in &*counts {
+        starts[count as usize + 1] += 1;
+    }
+    for i in 1..starts.len() {
+        starts[i] += starts[i - 1];
+    }
+    for (row, &count) in (0..).zip(&*counts) {
+        let at = &mut starts[count as usize];
+        order[*at as usize] = row;
+        *at += 1;
+    }
+}
+
+/// Packs some rows of a block as [row, BLOCK_K], padded with zeros, with their masks.
+#[inline(always)]
+pub(super) fn pack_rows<V: Vector>(a: View, values: &mut [f32], masks: &mut [u64]) {
+    if a.column_stride == 1 {
+        for (row, line) in values.chunks_exact_mut(BLOCK_K).enumerate() {
+            let (to, rest) = line.split_at_mut(a.columns);
+            to.copy_from_slice(&a.values[row * a.row_stride..][..a.columns]);
+            rest.fill(0.0);
+        }
+    } else {
+        pack_transposed::<V>(a, values);
+    }
+    for (mask, line) in masks.iter_mut().zip(values.chunks_exact(BLOCK_K)) {
+        *mask = 0;
+        for i in (0..BLOCK_K).step_by(V::LANES) {
+            // SAFETY: inside the line: BLOCK_K is a multiple of LANES.
+            *mask |= unsafe { V::load(line.as_ptr().add(i)).nonzero_bits() } << i;
+        }
+    }
+}
+
+/// Packs the rows of a transposed A: 8 x 8 blocks in registers, the edges element by element.
+#[inline(always)]
+fn pack_transposed<V: Vector>(a: View, values: &mut [f32]) {
+    const SIDE: usize = 8;
+    let (full_rows, full_k) = (a.rows / SIDE * SIDE, a.columns / SIDE * SIDE);
+    for k in (0..full_k).step_by(SIDE) {
+        for row in (0..full_rows).step_by(SIDE) {
+            let start = k * a.column_stride + row;
+            assert!(start + (SIDE - 1) * a.column_stride + SIDE <= a.values.len());
+            assert!((row + SIDE - 1) * BLOCK_K + k + SIDE <= values.len());
+            // SAFETY: both blocks are inside their buffers by the checks above.
+            unsafe {
+                let to = values.as_mut_ptr().add(row * BLOCK_K + k);
+                V::transpose8(a.values.as_ptr().add(start), a.column_stride, to, BLOCK_K);
+            }
+        }
+    }
+    for (row, line) in values.chunks_exact_mut(BLOCK_K).enumerate() {
+        for k in if row < full_rows { full_k } else { 0 }..a.columns {
+            line[k] = a.values[k * a.column_stride + row];
+        }
+        line[a.columns..].fill(0.0);
+    }
+}
+
+/// Sums the pairs of a task over all k, into `sums` [row of the task, panel columns].
+#[inline(always)]
+pub(super) unsafe fn sum_pairs<V: Vector>(
+    task: &Task,
+    panel_columns: usize,
+    block_b: &mut [f32],
+    sums: &mut [f32],
+) {
+    macro_rules! with_vectors {
+        ($($w:literal)*) => {
+            match panel_columns / V::LANES {
+                // SAFETY: guaranteed by the caller.
+                $($w => if $w <= V::PAIR_VECTORS { unsafe { sum_blocks::<V, $w>(task, block_b, sums) } })*
+                n => unreachable!("a panel of {n} vectors"),
+            }
+        };
+    }
+    with_vectors!(3 4 5 6 7 8);
+}
+
+#[inline(always)]
+unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32], sums: &mut [f32]) {
+    let Task { a, b, column, width, .. } = *task;
+    assert!(block_b.len() >= BLOCK_K * W * V::LANES && sums.len() >= 2 * task.pairs.len() * W * V::LANES);
+    assert!(a.values.len() >= a.n_blocks * a.n_rows * BLOCK_K && a.masks.len() >= a.n_blocks * a.n_rows);
+    for block in 0..a.n_blocks {
+        let of_block = b.part(block_range(b.rows, a.n_blocks, block), 0..b.columns);
+        pack::<V, W>(of_block, column, width, block_b);
+        let mut ahead = Ahead::new::<V, W>(task, block);
+        let is_last = block + 1 == a.n_blocks;
+        let first = block * a.n_rows;
+        let order = &a.order[2 * task.pairs.start..2 * task.pairs.end];
+        for (i, pair) in order.chunks_exact(2).enumerate() {
+            let rows = [pair[0] as usize, pair[1] as usize];
+            assert!(rows[0].max(rows[1]) < a.n_rows, "rows of A");
+            ahead.prefetch::<V>();
+            for &row in order[2 * i..].iter().skip(2).take(2) {
+                let line = a.values.as_ptr().wrapping_add((first + row as usize) * BLOCK_K);
+                prefetch::<V>(line, BLOCK_K);
+            }
+            if is_last && let Some(buffers) = task.used_next {
+                prefetch_used_next::<V>(buffers, rows, b.columns, column, width);
+            }
+            // SAFETY: A's block and masks have these rows by the checks above, the block of B has BLOCK_K rows of W vectors, and the sums
+            // have two rows of W vectors for each pair.
+            unsafe {
+                let lines = rows.map(|row| a.values.as_ptr().add((first + row) * BLOCK_K));
+                let mask = a.masks.get_unchecked(first + rows[0]) | a.masks.get_unchecked(first + rows[1]);
+                let to = sums.as_mut_ptr().add(2 * i * W * V::LANES);
+                add_pair::<V, W>(lines, mask, block_b.as_ptr(), to, block == 0);
+            }
+        }
+    }
+}
+
+/// Adds the products of one block to the sums of two rows.
+#[inline(always)]
+unsafe fn add_pair<V: Vector, const W: usize>(
+    lines: [*const f32; 2],
+    mut mask: u64,
+    block_b: *const f32,
+    to: *mut f32,
+    is_first: bool,
+) {
+    // SAFETY: guaranteed by the caller; bits of the mask are below BLOCK_K.
+    unsafe {
+        let mut sums = [[V::zero(); W]; 2];
+        if !is_first {
+            for h in 0..2 {
+                for w in 0..W {
+                    sums[h][w] = V::load(to.add((h * W + w) * V::LANES));
+                }
+            }
+        }
+        while mask != 0 {
+            let k = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            let x = [V::splat(*lines[0].add(k)), V::splat(*lines[1].add(k))];
+            let b = block_b.add(k * W * V::LANES);
+            for w in 0..W {
+                let b = V::load(b.add(w * V::LANES));
+                for h in 0..2 {
+                    sums[h][w] = sums[h][w].add_product(x[h], b);
+                }
+            }
+        }
+        for h in 0..2 {
+            for w in 0..W {
+                sums[h][w].store(to.add((h * W + w) * V::LANES));
+            }
+        }
+    }
+}
+
+/// The block of B that comes next, prefetched line by line while the pairs of this one are summed.
+struct Ahead {
+    at: *const f32,
+    stride: usize,
+    /// Elements of each line.
+    len: usize,
+    lines_left: usize,
+    lines_per_pair: usize,
+}
+
+impl Ahead {
+    /// The next block of the same columns, or the first of the next columns.
+    #[inline(always)]
+    fn new<V: Vector, const W: usize>(task: &Task, block: usize) -> Self {
+        let (b, columns) = (task.b, W * V::LANES);
+        let (k, column) = if block + 1 < task.a.n_blocks {
+            (block_range(b.rows, task.a.n_blocks, block + 1), task.column)
+        } else {
+            (block_range(b.rows, task.a.n_blocks, 0), task.column + columns)
+        };
+        let n_columns = columns.min(b.columns.saturating_sub(column));
+        let (lines_left, len, stride) = if b.column_stride == 1 {
+            (k.len(), n_columns, b.row_stride)
+        } else {
+            (n_columns, k.len(), b.column_stride)
+        };
+        Self {
+            at: b.values.as_ptr().wrapping_add(k.start * b.row_stride + column * b.column_stride),
+            stride,
+            len,
+            lines_left,
+            lines_per_pair: lines_left.div_ceil(task.pairs.len().max(1)),
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<V: Vector>(&mut self) {
+        for _ in 0..self.lines_per_pair.min(self.lines_left) {
+            prefetch::<V>(self.at, self.len);
+            self.at = self.at.wrapping_add(self.stride);
+            self.lines_left -= 1;
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch_used_next<V: Vector>(
+    buffers: [Shared; 3],
+    rows: [usize; 2],
+    n_columns: usize,
+    column: usize,
+    width: usize,
+) {
+    for buffer in buffers {
+        for row in rows {
+            prefetch::<V>(buffer.at(row * n_columns + column), width);
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch<V: Vector>(from: *const f32, len: usize) {
+    (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch(from.wrapping_add(i)));
+}
+
+/// The first `len` elements of a buffer that begin at a cache line: vectors that cross one take twice as long to load.
+fn aligned(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    let buffer = at_least(buffer, len + CACHE_LINE - 1);
+    let first = buffer.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
+    &mut buffer[first..][..len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::simd::Isa;
+    use super::super::{Epilogue, Prepared, product, product_alone};
+    use super::*;
+    use crate::random::Key;
+
+    /// Random values; units (columns) have different shares of zeros, some of them nothing else.
+    fn activations(rows: usize, columns: usize, salt: u32) -> Vec<f32> {
+        let key = Key::new(5, 7u32, 0);
+        let density = |column: usize| 1.3 * key.uniform(column as u64, salt, 1) - 0.3;
+        let value = |i: usize| {
+            let is_zero = key.uniform(i as u64, salt, 2) > density(i % columns);
+            if is_zero { 0.0 } else { (key.uniform(i as u64, salt, 3) * 2.0 - 1.0) as f32 }
+        };
+        (0..rows * columns).map(value).collect()
+    }
+
+    /// The register tile's result, which skips nothing.
+    fn dense(isa: Isa, a: View, b: View) -> Vec<f32> {
+        let mut c = vec![0.0; a.rows * b.columns];
+        product_alone(isa, a, b, &mut c, Prepared { panels: None, used_next: None });
+        c
+    }
+
+    /// Rows, k and columns: odd numbers, a last panel that is not full, one part of the rows and several.
+    const SHAPES: [[usize; 3]; 4] = [[101, 500, 130], [100, 784, 500], [1031, 100, 65], [533, 129, 256]];
+
+    #[test]
+    fn nothing_but_zeros_is_skipped() {
+        // With many threads, parts of so few rows would not be worth it.
+        for n_threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
+            pool.install(compare_with_register_tiles);
+        }
+    }
+
+    fn compare_with_register_tiles() {
+        for [m, k, n] in SHAPES {
+            let (a, b) = (activations(m, k, 1), activations(k, n, 2));
+            let transpose = |x: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+                (0..rows * columns).map(|i| x[i % rows * columns + i / rows]).collect()
+            };
+            let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
+            let (av, bv) = (View::new(&a, m, k), View::new(&b, k, n));
+            let (av_t, bv_t) = (View::new(&a_t, k, m).transposed(), View::new(&b_t, n, k).transposed());
+            for isa in Isa::available() {
+                let expected = dense(isa, av, bv);
+                for (av, bv) in [(av, bv), (av_t, bv), (av, bv_t)] {
+                    let mut c = vec![f32::NAN; m * n];
+                    let shared = Shared::new(&mut c);
+                    let was_skipped =
+                        product_skipping(Functions::of(isa), av, bv, None, |row, column, line| {
+                            // SAFETY: each part of a row is given once.
+                            unsafe { shared.slice(row * n + column, line.len()) }.copy_from_slice(line);
+                        });
+                    assert!(was_skipped, "{m} x {k} x {n}");
+                    assert_eq!(c, expected, "{isa:?} {m} x {k} x {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bias_relu_and_mask_are_applied() {
+        let [m, k, n] = SHAPES[0];
+        let (a, b, bias, mask) =
+            (activations(m, k, 1), activations(k, n, 2), activations(1, n, 3), activations(m, n, 4));
+        let (av, bv) = (View::new(&a, m, k), View::new(&b, k, n));
+        for isa in Isa::available() {
+            let sums = dense(isa, av, bv);
+            let mut c = vec![f32::NAN; m * n];
+            product(isa, av, bv, Epilogue::BiasRelu(&bias), &mut c);
+            assert!((0..m * n).all(|i| c[i] == (sums[i] + bias[i % n]).max(0.0)));
+            product(isa, av, bv, Epilogue::Mask(&mask), &mut c);
+            assert!((0..m * n).all(|i| c[i] == if mask[i] > 0.0 { sums[i] } else { 0.0 }));
+        }
+    }
+
+    #[test]
+    fn dense_small_and_narrow_products_are_left_to_the_register_tile() {
+        let never = |_: usize, _: usize, _: &[f32]| unreachable!("nothing is computed");
+        let functions = Functions::of(Isa::detect());
+        let (zeros, ones) = (vec![0.0; 1 << 20], vec![1.0; 1 << 20]);
+        for (values, [m, k, n]) in
+            [(&ones, [200, 500, 200]), (&zeros, [50, 50, 200]), (&zeros, [500, 2000, 9])]
+        {
+            assert!(!product_skipping(
+                functions,
+                View::new(values, m, k),
+                View::new(values, k, n),
+                None,
+                never
+            ));
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_their_number_of_nonzero_elements() {
+        let masks = [0b111u64, 0, 0b1, 0b11, 0b1, 0, 0b1, 0];
+        let (mut counts, mut order) = (Vec::new(), [9; 4]);
+        sort_by_density(&masks, 6, &mut counts, &mut order);
+        assert_eq!(order, [1, 2, 3, 0]);
+    }
+}
