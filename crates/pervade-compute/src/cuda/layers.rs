@@ -71,11 +71,11 @@ struct KernelShape {
 }
 
 const fn small(kernel: Kernel) -> KernelShape {
-    KernelShape { kernel, tile: [16, 32], threads: 256, shared: 58_368 }
+    KernelShape { kernel, tile: [16, 32], threads: 256, shared: 72_960 }
 }
 
 const fn medium(kernel: Kernel) -> KernelShape {
-    KernelShape { kernel, tile: [32, 32], threads: 256, shared: 75_776 }
+    KernelShape { kernel, tile: [32, 32], threads: 256, shared: 94_720 }
 }
 
 const fn large(kernel: Kernel) -> KernelShape {

@@ -370,9 +370,9 @@ struct Tile {
 
 // SMALL: all warps of a block split k. MEDIUM: the same with twice the rows, for one wave of blocks. LARGE: larger tiles read
 // less. WEIGHTS: k is the batch.
-#define SMALL 16, 32, 64, 4, 16, 32, 8, false
-#define CLUSTER 16, 32, 64, 4, 16, 32, 8, true
-#define MEDIUM 32, 32, 64, 4, 32, 32, 8, false
+#define SMALL 16, 32, 64, 5, 16, 32, 8, false
+#define CLUSTER 16, 32, 64, 5, 16, 32, 8, true
+#define MEDIUM 32, 32, 64, 5, 32, 32, 8, false
 #define LARGE 64, 32, 32, 4, 32, 32, 4, false
 #define WEIGHTS 64, 64, 32, 3, 32, 32, 1, false
 #define KERNEL(name, blocks, ta, tb, ...)                                                                      \
@@ -380,12 +380,12 @@ struct Tile {
         Tile<__VA_ARGS__, ta, tb>::run(p);                                                                     \
     }
 
-KERNEL(product_small, 3, false, false, SMALL)
-KERNEL(product_cluster, 3, false, false, CLUSTER)
-KERNEL(product_transposed_b_cluster, 3, false, true, CLUSTER)
+KERNEL(product_small, 2, false, false, SMALL)
+KERNEL(product_cluster, 2, false, false, CLUSTER)
+KERNEL(product_transposed_b_cluster, 2, false, true, CLUSTER)
 KERNEL(product_medium, 2, false, false, MEDIUM)
 KERNEL(product_transposed_b_medium, 2, false, true, MEDIUM)
 KERNEL(product_large, 3, false, false, LARGE)
-KERNEL(product_transposed_b_small, 3, false, true, SMALL)
+KERNEL(product_transposed_b_small, 2, false, true, SMALL)
 KERNEL(product_transposed_b_large, 3, false, true, LARGE)
 KERNEL(product_transposed_a, 4, true, false, WEIGHTS)
