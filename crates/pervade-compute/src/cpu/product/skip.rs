@@ -1,7 +1,7 @@
 //! Products that skip zeros of A.
 //!
 //! About half of the outputs of a ReLU are zero, and so are the gradients behind it; many units are zero for every row. A
-//! is packed in blocks of at most 48 k, with a mask of the nonzero elements of each row. Rows are summed in pairs, over the k where at
+//! is packed in blocks of at most 56 k, with a mask of the nonzero elements of each row. Rows are summed in pairs, over the k where at
 //! least one of the two is not zero. A block of B (some vectors wide) stays in the first-level cache for all pairs of a task, and
 //! their sums wait in the second-level cache for the next block.
 //!
@@ -15,8 +15,10 @@ use super::super::shared::Shared;
 use super::super::team::for_each_task;
 use super::{Functions, TASKS_PER_THREAD, Vector, View, at_least, pack};
 
-/// The k of a block, each a bit of a mask: 48 rows of eight vectors of 64 bytes fill three quarters of a first-level cache of 32 KiB.
-const BLOCK_K: usize = 48;
+/// Room for the k of a block, each a bit of a mask.
+const BLOCK_K: usize = 64;
+/// The most k of a block: as many rows of eight vectors of 64 bytes leave some room in a first-level cache of 32 KiB.
+const MOST_K: usize = 56;
 /// Products with fewer terms are not worth the packing.
 const MIN_TERMS: usize = 1 << 22;
 /// Vectors per row below which the sums of a pair wait for each other.
@@ -169,7 +171,7 @@ fn block_range(n_k: usize, n_blocks: usize, block: usize) -> Range<usize> {
 fn pack_a<'a>(functions: Functions, a: View, n_parts: usize, buffers: &'a mut Buffers) -> Packed<'a> {
     /// Rows per task.
     const ROWS: usize = 64;
-    let (n_rows, n_blocks) = (a.rows, a.columns.div_ceil(BLOCK_K));
+    let (n_rows, n_blocks) = (a.rows, a.columns.div_ceil(MOST_K));
     let values = at_least(&mut buffers.values, n_blocks * n_rows * BLOCK_K);
     let masks = at_least(&mut buffers.masks, n_blocks * n_rows);
     let n_tasks = n_rows.div_ceil(ROWS);
@@ -221,25 +223,52 @@ fn sort_by_density(masks: &[u64], n_rows: usize, n_k: usize, counts: &mut Vec<u3
     }
 }
 
-/// Packs some rows of a block as [row, BLOCK_K], padded with zeros, with their masks.
+/// Packs some rows of a block as [row, BLOCK_K], with their masks. What follows the k of a row is never read.
 #[inline(always)]
 pub(super) fn pack_rows<V: Vector>(a: View, values: &mut [f32], masks: &mut [u64]) {
-    if a.column_stride == 1 {
-        for (row, line) in values.chunks_exact_mut(BLOCK_K).enumerate() {
-            let (to, rest) = line.split_at_mut(a.columns);
-            to.copy_from_slice(&a.values[row * a.row_stride..][..a.columns]);
-            rest.fill(0.0);
-        }
-    } else {
+    let is_transposed = a.row_stride == 1;
+    if is_transposed {
         pack_transposed::<V>(a, values);
     }
-    for (mask, line) in masks.iter_mut().zip(values.chunks_exact(BLOCK_K)) {
-        *mask = 0;
-        for i in (0..BLOCK_K).step_by(V::LANES) {
-            // SAFETY: inside the line: BLOCK_K is a multiple of LANES.
-            *mask |= unsafe { V::load(line.as_ptr().add(i)).nonzero_bits() } << i;
+    for (row, (mask, line)) in masks.iter_mut().zip(values.chunks_exact_mut(BLOCK_K)).enumerate() {
+        let line = &mut line[..a.columns];
+        *mask = if is_transposed {
+            nonzero_bits::<V>(line)
+        } else {
+            copy_line::<V>(&a.values[row * a.row_stride..][..a.columns], line)
+        };
+    }
+}
+
+/// A bit for each element that is not zero: whole vectors, the last of which overlaps the one before.
+#[inline(always)]
+fn nonzero_bits<V: Vector>(line: &[f32]) -> u64 {
+    if line.len() < V::LANES {
+        return line.iter().rev().fold(0, |bits, &x| bits << 1 | u64::from(x != 0.0));
+    }
+    let mut mask = 0;
+    for i in (0..line.len()).step_by(V::LANES) {
+        let i = i.min(line.len() - V::LANES);
+        // SAFETY: LANES elements from i on are inside the line.
+        mask |= unsafe { V::load(line.as_ptr().add(i)).nonzero_bits() } << i;
+    }
+    mask
+}
+
+/// Copies a line of the same length and returns its [`nonzero_bits`].
+#[inline(always)]
+fn copy_line<V: Vector>(from: &[f32], to: &mut [f32]) -> u64 {
+    assert_eq!(from.len(), to.len());
+    if from.len() < V::LANES {
+        to.copy_from_slice(from);
+    } else {
+        for i in (0..from.len()).step_by(V::LANES) {
+            let i = i.min(from.len() - V::LANES);
+            // SAFETY: LANES elements from i on are inside both lines.
+            unsafe { V::load(from.as_ptr().add(i)).store(to.as_mut_ptr().add(i)) };
         }
     }
+    nonzero_bits::<V>(from)
 }
 
 /// Packs the rows of a transposed A: 8 x 8 blocks in registers, the edges element by element.
@@ -263,7 +292,6 @@ fn pack_transposed<V: Vector>(a: View, values: &mut [f32]) {
         for k in if row < full_rows { full_k } else { 0 }..a.columns {
             line[k] = a.values[k * a.column_stride + row];
         }
-        line[a.columns..].fill(0.0);
     }
 }
 
@@ -331,7 +359,7 @@ unsafe fn add_pair<V: Vector, const W: usize>(
     to: *mut f32,
     is_first: bool,
 ) {
-    // SAFETY: guaranteed by the caller; bits of the mask are below BLOCK_K.
+    // SAFETY: guaranteed by the caller; bits of the mask are below the number of k of the block.
     unsafe {
         let mut sums = [[V::zero(); W]; 2];
         if !is_first {
