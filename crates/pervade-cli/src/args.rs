@@ -340,4 +340,15 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("fit", settings::state_defaults)
         .mut_subcommand("compare", compare::list_methods)
+        .mut_subcommands(accept_negative_numbers)
+}
+
+/// `--clusters -3` is a wrong value of the flag, not an unknown flag `-3`.
+fn accept_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let has_value = arg.get_action().takes_values() && !arg.is_positional();
+            arg.allow_negative_numbers(has_value)
+        })
+        .mut_subcommands(accept_negative_numbers)
 }

@@ -48,6 +48,14 @@ fn refused(sandbox: &Sandbox, data: &str, flags: &[&str], wanted: &str) {
 }
 
 #[test]
+fn a_negative_number_is_a_wrong_value_and_no_unknown_flag() {
+    let sandbox = Sandbox::new();
+    sandbox.write("good.csv", good_csv());
+    refused(&sandbox, "good.csv", &["-k", "-3"], "`clusters` is `-3`, must be a whole number of at least 1");
+    refused(&sandbox, "good.csv", &["--seed", "-1"], "invalid value '-1' for '--seed <S>'");
+}
+
+#[test]
 fn broken_files_are_refused() {
     let sandbox = Sandbox::new();
     let cut = |name: &str, keep: usize| {
