@@ -23,10 +23,11 @@ const MOST_K: usize = 56;
 const MIN_TERMS: usize = 1 << 22;
 /// Vectors per row below which the sums of a pair wait for each other.
 const MIN_VECTORS: usize = 4;
-/// Rows per task: few enough for their sums to stay in the second-level cache, and enough to make up for packing B.
-const TASK_ROWS: Range<usize> = 40..512;
-/// Rows per task if three more buffers of C's shape are used next.
-const UPDATE_ROWS: usize = 128;
+/// Enough rows per task to make up for packing B.
+const MIN_ROWS: usize = 40;
+/// So many that their sums stay in the second-level cache, and if three more buffers of C's shape are used next.
+const MAX_ROWS: usize = 512;
+const MAX_ROWS_OF_UPDATE: usize = 128;
 /// Above this share of k at which a pair has a nonzero element, the register tile is faster.
 const MAX_PAIR_DENSITY: f32 = 0.85;
 /// The same for the share of nonzero elements of an A whose rows are paired by density.
@@ -34,9 +35,10 @@ const MAX_DENSITY: f32 = 0.7;
 /// Elements per cache line.
 const CACHE_LINE: usize = 16;
 
-/// Blocks of A, [block, row, BLOCK_K], and what is known of them.
+/// A packed in blocks.
 #[derive(Default)]
 struct Buffers {
+    /// [block, row, BLOCK_K].
     values: Vec<f32>,
     /// The nonzero elements of each row, [block, row].
     masks: Vec<u64>,
@@ -75,7 +77,7 @@ struct Packed<'a> {
 }
 
 /// Computes A B and calls `finish` with parts of its rows (row, first column, values), or returns false if skipping zeros is not worth it.
-/// `used_next` are buffers of C's shape, of which the same parts are prefetched before.
+/// `used_next`: buffers of C's shape, of which the same parts are prefetched.
 pub(in crate::cpu) fn product_skipping(
     functions: Functions,
     a: View,
@@ -123,16 +125,16 @@ struct Plan {
 
 impl Plan {
     /// `None` if the product is too small, too narrow or too dense.
-    fn new(functions: Functions, a: View, b: View, updates: bool) -> Option<Self> {
+    fn new(functions: Functions, a: View, b: View, is_update: bool) -> Option<Self> {
         let (n_vectors, n_threads) = (b.columns.div_ceil(functions.lanes), rayon::current_num_threads());
         if n_vectors < MIN_VECTORS || a.rows * a.columns * b.columns < MIN_TERMS {
             return None;
         }
         let n_panels = n_vectors.div_ceil(functions.pair_vectors);
         let panel_columns = n_vectors.div_ceil(n_panels) * functions.lanes;
-        let most_rows = if updates { UPDATE_ROWS } else { TASK_ROWS.end };
+        let most_rows = if is_update { MAX_ROWS_OF_UPDATE } else { MAX_ROWS };
         let n_parts = a.rows.div_ceil(most_rows).max((TASKS_PER_THREAD * n_threads).div_ceil(n_panels));
-        let is_worth_it = a.rows / n_parts >= TASK_ROWS.start && is_sparse(a);
+        let is_worth_it = a.rows / n_parts >= MIN_ROWS && is_sparse(a);
         is_worth_it.then_some(Self { n_parts, n_panels, panel_columns })
     }
 }
@@ -312,7 +314,7 @@ pub(super) unsafe fn sum_pairs<V: Vector>(
             }
         };
     }
-    with_vectors!(3 4 5 6 7 8);
+    with_vectors!(4 5 6 7 8);
 }
 
 #[inline(always)]
