@@ -94,7 +94,8 @@ pub(super) fn product_update(
         let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(row * n_columns + column, g.len()) });
         update(isa, rates, p, g, m, v);
     };
-    if product_skipping(Functions::of(isa), a, b, Some([p, m, v]), update_row) {
+    let used_next = |first: usize| Some(UsedNext { buffers: [p, m, v], first, row_stride: n_columns });
+    if product_skipping(Functions::of(isa), a, b, used_next(0), update_row) {
         return;
     }
     let update_block = |block: usize, panels: &[f32]| {
@@ -108,8 +109,7 @@ pub(super) fn product_update(
             }
             let gradient = &mut buffer[..needed];
             let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
-            let first = rows.start * n_columns + columns.start;
-            let used_next = Some(UsedNext { buffers: [p, m, v], first, row_stride: n_columns });
+            let used_next = used_next(rows.start * n_columns + columns.start);
             let panels = Some(&panels[columns.start * b.rows()..]);
             product_alone(isa, a, b, gradient, Prepared { panels, used_next });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {

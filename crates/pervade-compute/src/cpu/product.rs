@@ -4,8 +4,19 @@
 //! tile of its columns is summed, if B is row-major, and for many rows all panels beforehand. A is read in place through
 //! its strides, unless it is long and transposed. A register tile of C is summed over all k and
 //! passed through the epilogue (bias and ReLU, the ReLU mask, or nothing) before it is stored. While a
-//! tile is summed, the next panel is prefetched.
+//! tile is summed, the next panel is prefetched. Where A has many zeros, they are skipped instead (`skip.rs`).
 //! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
+
+/// Evaluates `$work` with a number as the constant `$N`, which is one of the literals and at most `$most`. `$most` is a constant, too:
+/// what is above it is not compiled.
+macro_rules! with_constant {
+    ($number:expr, $most:expr, [$($n:literal)*], |$N:ident| $work:expr) => {
+        match $number {
+            $($n => if $n <= $most { const $N: usize = $n; $work } else { unreachable!("{} of at most {}", $n, $most) })*
+            number => unreachable!("{number} is not expected"),
+        }
+    };
+}
 
 mod skip;
 mod tile;
@@ -161,7 +172,7 @@ fn product_with(
 
 /// Packs all of B and calls `work` with its panels: column j, if it is the first of a panel, is at j K.
 pub(super) fn with_panels(functions: Functions, b: View, work: impl FnOnce(&[f32])) {
-    let (columns, mut buffer) = (functions.panel_columns, PANELS.take());
+    let (columns, mut buffer) = (functions.panel_columns(), PANELS.take());
     let n_panels = b.columns.div_ceil(columns);
     let panels = at_least(&mut buffer, b.rows * n_panels * columns);
     let shared = Shared::new(panels);
@@ -204,12 +215,16 @@ pub(super) struct Functions {
     /// See [`skip::sum_pairs`].
     sum_pairs: unsafe fn(&skip::Task, usize, &mut [f32], &mut [f32]),
     tile_rows: usize,
-    panel_columns: usize,
-    lanes: usize,
     pair_vectors: usize,
+    lanes: usize,
 }
 
 impl Functions {
+    /// Columns of a panel of B: two vectors.
+    fn panel_columns(self) -> usize {
+        2 * self.lanes
+    }
+
     pub(super) fn of(isa: Isa) -> Self {
         assert!(isa.is_available(), "{isa:?} on a machine without it");
         match isa {
@@ -238,9 +253,8 @@ macro_rules! functions {
                     pack_rows,
                     sum_pairs,
                     tile_rows: <$vector>::TILE_ROWS,
-                    panel_columns: 2 * <$vector>::LANES,
-                    lanes: <$vector>::LANES,
                     pair_vectors: <$vector>::PAIR_VECTORS,
+                    lanes: <$vector>::LANES,
                 }
             }
 
@@ -288,7 +302,7 @@ functions!(plain, [f32; 4]);
 
 /// Divides C into blocks of rows by panels of columns, and computes one of them per task.
 fn run(whole: &Task, alone: bool, functions: Functions) {
-    let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(functions.panel_columns));
+    let (a, n_panels) = (whole.a, whole.b.columns.div_ceil(functions.panel_columns()));
     // A block of A stays in the second-level cache while panel after panel is multiplied by it.
     let block_rows = (BLOCK_LEN / a.columns.max(1)).clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS);
     let in_cache = a.rows.div_ceil(block_rows);
@@ -332,7 +346,7 @@ fn at_least<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
 
 /// Computes some rows of a panel's columns.
 fn run_task(whole: &Task, rows: Range<usize>, panel: usize, functions: Functions) {
-    let (b, columns) = (whole.b, functions.panel_columns);
+    let (b, columns) = (whole.b, functions.panel_columns());
     let column = panel * columns;
     let width = columns.min(b.columns - column);
     let task = Task { rows: (rows.start, rows.end), column, width, ..*whole };
@@ -404,26 +418,56 @@ fn pack<V: Vector, const W: usize>(b: View, column: usize, width: usize, panel: 
         }
         return;
     }
-    // B is a transposed row-major matrix: its columns are contiguous. Blocks of 8 x 8 are transposed in
-    // registers; the edges are copied element by element.
-    const BLOCK: usize = 8;
-    let (full_k, full_n) = (b.rows / BLOCK * BLOCK, width / BLOCK * BLOCK);
-    for n0 in (0..full_n).step_by(BLOCK) {
-        for k0 in (0..full_k).step_by(BLOCK) {
-            let start = (column + n0) * b.column_stride + k0;
-            assert!(start + (BLOCK - 1) * b.column_stride + BLOCK <= b.values.len());
-            assert!((k0 + BLOCK - 1) * columns + n0 + BLOCK <= panel.len());
+    // B is a transposed row-major matrix: its columns are contiguous.
+    let from = &b.values[column * b.column_stride..];
+    transpose::<V>(from, b.column_stride, [width, b.rows], panel, columns);
+}
+
+/// Writes `from`, n lines of `len` elements that are `from_stride` apart, transposed to `to`: 8 x 8 blocks in registers, the edges
+/// element by element.
+#[inline(always)]
+fn transpose<V: Vector>(
+    from: &[f32],
+    from_stride: usize,
+    [n, len]: [usize; 2],
+    to: &mut [f32],
+    to_stride: usize,
+) {
+    const SIDE: usize = 8;
+    let (full_n, full_len) = (n / SIDE * SIDE, len / SIDE * SIDE);
+    for i in (0..full_n).step_by(SIDE) {
+        for j in (0..full_len).step_by(SIDE) {
+            assert!((i + SIDE - 1) * from_stride + j + SIDE <= from.len());
+            assert!((j + SIDE - 1) * to_stride + i + SIDE <= to.len());
             // SAFETY: both blocks are inside their buffers by the checks above.
             unsafe {
-                let to = panel.as_mut_ptr().add(k0 * columns + n0);
-                V::transpose8(b.values.as_ptr().add(start), b.column_stride, to, columns);
+                let to = to.as_mut_ptr().add(j * to_stride + i);
+                V::transpose8(from.as_ptr().add(i * from_stride + j), from_stride, to, to_stride);
             }
         }
     }
-    for n in 0..width {
-        let start = (column + n) * b.column_stride;
-        for k in if n < full_n { full_k } else { 0 }..b.rows {
-            panel[k * columns + n] = b.values[start + k];
+    for i in 0..n {
+        for j in if i < full_n { full_len } else { 0 }..len {
+            to[j * to_stride + i] = from[i * from_stride + j];
+        }
+    }
+}
+
+/// Elements per cache line.
+const CACHE_LINE: usize = 16;
+
+/// Prefetches some elements; addresses may be beyond the buffer: nothing is read.
+#[inline(always)]
+fn prefetch<V: Vector>(from: *const f32, len: usize) {
+    (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch(from.wrapping_add(i)));
+}
+
+impl UsedNext<'_> {
+    /// Prefetches a part of a row.
+    #[inline(always)]
+    fn prefetch<V: Vector>(self, row: usize, column: usize, len: usize) {
+        for buffer in self.buffers {
+            prefetch::<V>(buffer.at(self.first + row * self.row_stride + column), len);
         }
     }
 }
@@ -445,7 +489,7 @@ mod tests {
         (0..m * n).map(|i| at(i / n, i % n)).collect()
     }
 
-    fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    pub(super) fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
         (0..rows * columns).map(|i| x[(i % rows) * columns + i / rows]).collect()
     }
 

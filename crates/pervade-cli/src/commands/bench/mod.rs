@@ -123,7 +123,7 @@ const STEPS: [usize; 2] = [8 * MAX_STEPS, 2 * MAX_STEPS];
 const ROWS: usize = 16_000;
 
 /// The networks' learning rate. Trained on random rows, nearly all of their units would become zero, which the CPU skips: steps
-/// would be faster than on anyone's table. With this rate they stay as they begin, with about as many zeros as networks that are trained.
+/// would be faster than on anyone's table. With this rate they stay as they begin, with somewhat fewer zeros than networks that are trained.
 const NEGLIGIBLE_RATE: f32 = 1e-12;
 
 /// Returns an error if memory cannot hold the models: values, gradients and both moments of all, initial values of one.

@@ -13,7 +13,10 @@ use std::ops::Range;
 
 use super::super::shared::Shared;
 use super::super::team::for_each_task;
-use super::{Functions, TASKS_PER_THREAD, Vector, View, at_least, pack};
+use super::{
+    CACHE_LINE, Functions, PANEL, TASKS_PER_THREAD, UsedNext, Vector, View, at_least, pack, prefetch,
+    transpose,
+};
 
 /// Room for the k of a block, each a bit of a mask.
 const BLOCK_K: usize = 64;
@@ -32,8 +35,6 @@ const MAX_ROWS_OF_UPDATE: usize = 128;
 const MAX_PAIR_DENSITY: f32 = 0.85;
 /// The same for the share of nonzero elements of an A whose rows are paired by density.
 const MAX_DENSITY: f32 = 0.7;
-/// Elements per cache line.
-const CACHE_LINE: usize = 16;
 
 /// A packed in blocks.
 #[derive(Default)]
@@ -51,8 +52,6 @@ struct Buffers {
 thread_local! {
     /// The packed A of the product that this thread began; taken while in use.
     static PACKED_A: Cell<Buffers> = Cell::new(Buffers::default());
-    /// A thread's block of B; allocated once.
-    static BLOCK_B: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// A thread's sums; allocated once.
     static SUMS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
@@ -64,7 +63,7 @@ pub(super) struct Task<'a> {
     pairs: Range<usize>,
     column: usize,
     width: usize,
-    used_next: Option<[Shared<'a>; 3]>,
+    used_next: Option<UsedNext<'a>>,
 }
 
 #[derive(Clone, Copy)]
@@ -77,12 +76,12 @@ struct Packed<'a> {
 }
 
 /// Computes A B and calls `finish` with parts of its rows (row, first column, values), or returns false if skipping zeros is not worth it.
-/// `used_next`: buffers of C's shape, of which the same parts are prefetched.
+/// The same parts of `used_next`, blocks of C's shape, are prefetched.
 pub(in crate::cpu) fn product_skipping(
     functions: Functions,
     a: View,
     b: View,
-    used_next: Option<[Shared; 3]>,
+    used_next: Option<UsedNext>,
     finish: impl Fn(usize, usize, &[f32]) + Sync + Send,
 ) -> bool {
     let Some(plan) = Plan::new(functions, a, b, used_next.is_some()) else {
@@ -99,7 +98,7 @@ pub(in crate::cpu) fn product_skipping(
         SUMS.with_borrow_mut(|sums| {
             let sums = aligned(sums, 2 * task.pairs.len() * plan.panel_columns);
             // SAFETY: this machine has the instruction set.
-            BLOCK_B.with_borrow_mut(|block| unsafe {
+            PANEL.with_borrow_mut(|block| unsafe {
                 (functions.sum_pairs)(
                     &task,
                     plan.panel_columns,
@@ -230,7 +229,7 @@ fn sort_by_density(masks: &[u64], n_rows: usize, n_k: usize, counts: &mut Vec<u3
 pub(super) fn pack_rows<V: Vector>(a: View, values: &mut [f32], masks: &mut [u64]) {
     let is_transposed = a.row_stride == 1;
     if is_transposed {
-        pack_transposed::<V>(a, values);
+        transpose::<V>(a.values, a.column_stride, [a.columns, a.rows], values, BLOCK_K);
     }
     for (row, (mask, line)) in masks.iter_mut().zip(values.chunks_exact_mut(BLOCK_K)).enumerate() {
         let line = &mut line[..a.columns];
@@ -273,30 +272,6 @@ fn copy_line<V: Vector>(from: &[f32], to: &mut [f32]) -> u64 {
     nonzero_bits::<V>(from)
 }
 
-/// Packs the rows of a transposed A: 8 x 8 blocks in registers, the edges element by element.
-#[inline(always)]
-fn pack_transposed<V: Vector>(a: View, values: &mut [f32]) {
-    const SIDE: usize = 8;
-    let (full_rows, full_k) = (a.rows / SIDE * SIDE, a.columns / SIDE * SIDE);
-    for k in (0..full_k).step_by(SIDE) {
-        for row in (0..full_rows).step_by(SIDE) {
-            let start = k * a.column_stride + row;
-            assert!(start + (SIDE - 1) * a.column_stride + SIDE <= a.values.len());
-            assert!((row + SIDE - 1) * BLOCK_K + k + SIDE <= values.len());
-            // SAFETY: both blocks are inside their buffers by the checks above.
-            unsafe {
-                let to = values.as_mut_ptr().add(row * BLOCK_K + k);
-                V::transpose8(a.values.as_ptr().add(start), a.column_stride, to, BLOCK_K);
-            }
-        }
-    }
-    for (row, line) in values.chunks_exact_mut(BLOCK_K).enumerate() {
-        for k in if row < full_rows { full_k } else { 0 }..a.columns {
-            line[k] = a.values[k * a.column_stride + row];
-        }
-    }
-}
-
 /// Sums the pairs of a task over all k, into `sums` [row of the task, panel columns].
 #[inline(always)]
 pub(super) unsafe fn sum_pairs<V: Vector>(
@@ -305,16 +280,10 @@ pub(super) unsafe fn sum_pairs<V: Vector>(
     block_b: &mut [f32],
     sums: &mut [f32],
 ) {
-    macro_rules! with_vectors {
-        ($($w:literal)*) => {
-            match panel_columns / V::LANES {
-                // SAFETY: guaranteed by the caller.
-                $($w => if $w <= V::PAIR_VECTORS { unsafe { sum_blocks::<V, $w>(task, block_b, sums) } })*
-                n => unreachable!("a panel of {n} vectors"),
-            }
-        };
-    }
-    with_vectors!(4 5 6 7 8);
+    // SAFETY: guaranteed by the caller.
+    with_constant!(panel_columns / V::LANES, V::PAIR_VECTORS, [4 5 6 7 8], |W| unsafe {
+        sum_blocks::<V, W>(task, block_b, sums);
+    });
 }
 
 #[inline(always)]
@@ -337,8 +306,8 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
                 let line = a.values.as_ptr().wrapping_add((first + row as usize) * BLOCK_K);
                 prefetch::<V>(line, BLOCK_K);
             }
-            if is_last && let Some(buffers) = task.used_next {
-                prefetch_used_next::<V>(buffers, rows, b.columns, column, width);
+            if is_last && let Some(used_next) = task.used_next {
+                rows.into_iter().for_each(|row| used_next.prefetch::<V>(row, column, width));
             }
             // SAFETY: A's block and masks have these rows by the checks above, the block of B has BLOCK_K rows of W vectors, and the sums
             // have two rows of W vectors for each pair.
@@ -436,26 +405,6 @@ impl Ahead {
     }
 }
 
-#[inline(always)]
-fn prefetch_used_next<V: Vector>(
-    buffers: [Shared; 3],
-    rows: [usize; 2],
-    n_columns: usize,
-    column: usize,
-    width: usize,
-) {
-    for buffer in buffers {
-        for row in rows {
-            prefetch::<V>(buffer.at(row * n_columns + column), width);
-        }
-    }
-}
-
-#[inline(always)]
-fn prefetch<V: Vector>(from: *const f32, len: usize) {
-    (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch(from.wrapping_add(i)));
-}
-
 /// The first `len` elements of a buffer that begin at a cache line: vectors that cross one take twice as long to load.
 fn aligned(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     let buffer = at_least(buffer, len + CACHE_LINE - 1);
@@ -466,6 +415,7 @@ fn aligned(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
 #[cfg(test)]
 mod tests {
     use super::super::super::simd::Isa;
+    use super::super::tests::transpose;
     use super::super::{Epilogue, Prepared, product, product_alone};
     use super::*;
     use crate::random::Key;
@@ -503,9 +453,6 @@ mod tests {
     fn compare_with_register_tiles() {
         for [m, k, n] in SHAPES {
             let (a, b) = (activations(m, k, 1), activations(k, n, 2));
-            let transpose = |x: &[f32], rows: usize, columns: usize| -> Vec<f32> {
-                (0..rows * columns).map(|i| x[i % rows * columns + i / rows]).collect()
-            };
             let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
             let (av, bv) = (View::new(&a, m, k), View::new(&b, k, n));
             let (av_t, bv_t) = (View::new(&a_t, k, m).transposed(), View::new(&b_t, n, k).transposed());

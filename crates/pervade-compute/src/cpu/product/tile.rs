@@ -2,24 +2,10 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Epilogue, Task, UsedNext, Vector, pack, tile_rows};
+use super::{CACHE_LINE, Epilogue, Task, Vector, pack, tile_rows};
 
 /// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
 const CHUNK_K: usize = 8;
-
-/// Evaluates `$work` with the number of rows, at most `$most`, as the constant `$H`. `$most` is a constant, too: what is above
-/// it is not compiled.
-macro_rules! with_height {
-    ($rows:expr, $most:expr, |$H:ident| $work:expr) => {
-        with_height!(@among $rows, $most, $H, $work, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    };
-    (@among $rows:expr, $most:expr, $H:ident, $work:expr, $($h:literal)*) => {
-        match $rows {
-            $($h => if $h <= $most { const $H: usize = $h; $work })*
-            rows => unreachable!("a tile of {rows} rows"),
-        }
-    };
-}
 
 /// Computes register tiles down the rows of A.
 #[inline(always)]
@@ -63,7 +49,7 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
     let mut tile = 0;
     while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
         // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
-        with_height!(rows.len(), V::TILE_ROWS, |H| unsafe {
+        with_constant!(rows.len(), V::TILE_ROWS, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], |H| unsafe {
             // The first condition is known when this is compiled.
             if W == 2 && packs_b && tile == 0 {
                 register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
@@ -202,9 +188,6 @@ unsafe fn add_products<V: Vector, const W: usize, const H: usize, const MODE: u8
     }
 }
 
-/// Elements per cache line.
-const CACHE_LINE: usize = 16;
-
 /// The next panel of B, prefetched a few cache lines at a time: k by k, or column by column if B is transposed.
 struct Ahead {
     at: *const f32,
@@ -264,11 +247,8 @@ impl Ahead {
 /// Prefetches the part of `used_next` that belongs to a row of the tile.
 #[inline(always)]
 fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
-    if let Some(UsedNext { buffers, first, row_stride }) = task.used_next {
-        for buffer in buffers {
-            let line = buffer.at(first + row * row_stride + task.column);
-            (0..2 * V::LANES).step_by(CACHE_LINE).for_each(|i| V::prefetch(line.wrapping_add(i)));
-        }
+    if let Some(used_next) = task.used_next {
+        used_next.prefetch::<V>(row, task.column, 2 * V::LANES);
     }
 }
 
