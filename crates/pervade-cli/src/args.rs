@@ -1,6 +1,8 @@
 //! The command line: commands, shared flags, and how data are specified.
 
+use std::any::TypeId;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use pervade::compute::{AnyDevice, KernelCache, Precision};
@@ -340,15 +342,25 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("fit", settings::state_defaults)
         .mut_subcommand("compare", compare::list_methods)
-        .mut_subcommands(accept_negative_numbers)
+        .mut_subcommands(explain_numbers)
 }
 
-/// `--clusters -3` is a wrong value of the flag, not an unknown flag `-3`.
-fn accept_negative_numbers(command: clap::Command) -> clap::Command {
+/// Errors about numbers that say what is wrong: `--clusters -3` is a wrong value of the flag, not an unknown flag `-3`, and
+/// `--seed -1` must be a whole number, where clap would say "invalid digit found in string".
+fn explain_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
             let has_value = arg.get_action().takes_values() && !arg.is_positional();
-            arg.allow_negative_numbers(has_value)
+            let arg = arg.allow_negative_numbers(has_value);
+            match arg.get_value_parser().type_id() {
+                id if id == TypeId::of::<usize>() => arg.value_parser(whole::<usize>),
+                id if id == TypeId::of::<u64>() => arg.value_parser(whole::<u64>),
+                _ => arg,
+            }
         })
-        .mut_subcommands(accept_negative_numbers)
+        .mut_subcommands(explain_numbers)
+}
+
+fn whole<T: FromStr>(text: &str) -> std::result::Result<T, String> {
+    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
 }

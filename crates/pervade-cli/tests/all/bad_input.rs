@@ -52,7 +52,12 @@ fn a_negative_number_is_a_wrong_value_and_no_unknown_flag() {
     let sandbox = Sandbox::new();
     sandbox.write("good.csv", good_csv());
     refused(&sandbox, "good.csv", &["-k", "-3"], "`clusters` is `-3`, must be a whole number of at least 1");
-    refused(&sandbox, "good.csv", &["--seed", "-1"], "invalid value '-1' for '--seed <S>'");
+    refused(
+        &sandbox,
+        "good.csv",
+        &["--seed", "-1"],
+        "invalid value '-1' for '--seed <S>': must be a whole number from 0",
+    );
 }
 
 #[test]
