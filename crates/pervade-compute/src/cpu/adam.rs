@@ -95,10 +95,11 @@ pub(super) fn product_update(
         update(isa, rates, p, g, m, v);
     };
     let used_next = |first: usize| Some(UsedNext { buffers: [p, m, v], first, row_stride: n_columns });
-    if product_skipping(Functions::of(isa), a, b, used_next(0), update_row) {
+    let functions = Functions::of(isa);
+    if product_skipping(functions, a, b, used_next(0), update_row) {
         return;
     }
-    let update_block = |block: usize, panels: &[f32]| {
+    let update_block = |block: usize, panels: Option<&[f32]>| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
         let columns = cut(n_columns, j, column_blocks)..cut(n_columns, j + 1, column_blocks);
@@ -110,16 +111,19 @@ pub(super) fn product_update(
             let gradient = &mut buffer[..needed];
             let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
             let used_next = used_next(rows.start * n_columns + columns.start);
-            let panels = Some(&panels[columns.start * b.rows()..]);
+            let panels = panels.map(|panels| &panels[columns.start * b.rows()..]);
             product_alone(isa, a, b, gradient, Prepared { panels, used_next });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
                 update_row(row, columns.start, g);
             }
         });
     };
+    if n_rows <= functions.tile_rows() {
+        return for_each_task(column_blocks, |block| update_block(block, None));
+    }
     // Every block of rows needs all of B.
-    with_panels(Functions::of(isa), b, |panels| {
-        for_each_task(row_blocks * column_blocks, |block| update_block(block, panels));
+    with_panels(functions, b, |panels| {
+        for_each_task(row_blocks * column_blocks, |block| update_block(block, Some(panels)));
     });
 }
 

@@ -149,8 +149,8 @@ fn weight(values: &[f32], layer: Affine) -> View<'_> {
     View::new(&values[layer.weight.range()], layer.weight.rows, layer.weight.columns)
 }
 
-/// Columns per task of a sum over rows.
-const STRIPE: usize = 256;
+/// Columns per task of a sum over rows: their sums fit into registers.
+const STRIPE: usize = 64;
 
 /// Sum over rows of each column.
 pub(super) fn column_sums(isa: Isa, rows: &[f32], sums: &mut [f32]) {
@@ -162,11 +162,15 @@ pub(super) fn column_sums(isa: Isa, rows: &[f32], sums: &mut [f32]) {
 for_isa! {
     /// Sum over rows of each column from `first` on.
     fn stripe_sums(rows: &[f32], n_columns: usize, first: usize, sums: &mut [f32]) {
-        sums.fill(0.0);
-        for row in rows.chunks_exact(n_columns) {
-            for (sum, &x) in sums.iter_mut().zip(&row[first..]) {
-                *sum += x;
-            }
+        let rows = rows.chunks_exact(n_columns).map(|row| &row[first..]);
+        if sums.len() < STRIPE {
+            sums.fill(0.0);
+            return rows.for_each(|row| sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
         }
+        let mut in_registers = [0.0; STRIPE];
+        for row in rows {
+            in_registers.iter_mut().zip(&row[..STRIPE]).for_each(|(sum, x)| *sum += x);
+        }
+        sums.copy_from_slice(&in_registers);
     }
 }

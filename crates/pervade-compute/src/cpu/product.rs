@@ -96,6 +96,8 @@ const MIN_BLOCK_ROWS: usize = 104;
 const MAX_BLOCK_ROWS: usize = 256;
 /// Tasks per thread, if there are enough tiles: a thread that is slower than the others then has fewer.
 const TASKS_PER_THREAD: usize = 2;
+/// The most k of a product that does little but write C: whole rows one after the other, as memory is fetched ahead.
+const MAX_THIN_K: usize = 32;
 /// The number of k from which a transposed A is packed.
 const MIN_PACKED_K: usize = 256;
 
@@ -220,6 +222,11 @@ pub(super) struct Functions {
 }
 
 impl Functions {
+    /// The most rows of a register tile.
+    pub(super) fn tile_rows(self) -> usize {
+        self.tile_rows
+    }
+
     /// Columns of a panel of B: two vectors.
     fn panel_columns(self) -> usize {
         2 * self.lanes
@@ -293,9 +300,9 @@ macro_rules! functions {
 }
 
 #[cfg(target_arch = "x86_64")]
-functions!(avx512, std::arch::x86_64::__m512, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma");
+functions!(avx512, std::arch::x86_64::__m512, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi1");
 #[cfg(target_arch = "x86_64")]
-functions!(avx2, std::arch::x86_64::__m256, "avx2,fma");
+functions!(avx2, std::arch::x86_64::__m256, "avx2,fma,bmi1");
 #[cfg(target_arch = "aarch64")]
 functions!(neon, std::arch::aarch64::float32x4_t);
 functions!(plain, [f32; 4]);
@@ -317,12 +324,18 @@ fn run(whole: &Task, alone: bool, functions: Functions) {
         };
         if alone {
             (0..n_blocks * n_panels).for_each(run_one);
+        } else if in_cache > 1 && n_tiles >= wanted && a.columns <= MAX_THIN_K {
+            for_each_task(n_tiles, |tile| {
+                let rows = a.rows * tile / n_tiles..a.rows * (tile + 1) / n_tiles;
+                (0..n_panels).for_each(|panel| run_task(whole, rows.clone(), panel, functions));
+            });
         } else {
             for_each_task(n_blocks * n_panels, run_one);
         }
     };
-    // In place, every k of a transposed A is on another cache line: many of them do not stay in the first-level cache.
-    if alone && n_blocks == 1 && a.row_stride == 1 && a.columns >= MIN_PACKED_K {
+    // In place, every k of a transposed A is on another cache line: many of them do not stay in the first-level cache. (The few rows of
+    // one tile are next to each other.)
+    if alone && n_blocks == 1 && n_tiles > 1 && a.row_stride == 1 && a.columns >= MIN_PACKED_K {
         PACKED.with_borrow_mut(|buffer| {
             let packed = at_least(buffer, a.rows * a.columns);
             // SAFETY: this machine has the instruction set.

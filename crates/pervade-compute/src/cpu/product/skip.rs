@@ -191,21 +191,28 @@ fn pack_a<'a>(functions: Functions, a: View, n_parts: usize, buffers: &'a mut Bu
     let order = at_least(&mut buffers.order, n_rows.next_multiple_of(2));
     order.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
     if a.row_stride == 1 {
-        for part in 0..n_parts {
+        let len = a.columns + 2 + 2 * n_rows.div_ceil(2).div_ceil(n_parts);
+        let counts = Shared::new(at_least(&mut buffers.counts, n_parts * len));
+        let order = Shared::new(order);
+        for_each_task(n_parts, |part| {
             let pairs = pairs_of_part(n_rows, n_parts, part);
             let rows = 2 * pairs.start..(2 * pairs.end).min(n_rows);
-            sort_by_density(masks, n_rows, a.columns, &mut buffers.counts, &mut order[rows]);
-        }
+            // SAFETY: each task has its own rows, and its own counts.
+            let (order, counts) =
+                unsafe { (order.slice(rows.start, rows.len()), counts.slice(part * len, len)) };
+            sort_by_density(masks, n_rows, a.columns, counts, order);
+        });
     }
     let last = order[n_rows - 1];
     order[n_rows..].fill(last);
     Packed { values, masks, order, n_rows, n_blocks }
 }
 
-/// Sorts consecutive rows by their number of nonzero elements, by counting.
-fn sort_by_density(masks: &[u64], n_rows: usize, n_k: usize, counts: &mut Vec<u32>, order: &mut [u32]) {
+/// Sorts consecutive rows by their number of nonzero elements, by counting. `counts`: room for as many numbers as there are k and rows,
+/// and two more.
+fn sort_by_density(masks: &[u64], n_rows: usize, n_k: usize, counts: &mut [u32], order: &mut [u32]) {
     let (first, len) = (order[0], order.len());
-    let (starts, counts) = at_least(counts, n_k + 2 + len).split_at_mut(n_k + 2);
+    let (starts, counts) = counts[..n_k + 2 + len].split_at_mut(n_k + 2);
     starts.fill(0);
     counts.fill(0);
     for block in masks.chunks_exact(n_rows) {
@@ -510,7 +517,7 @@ mod tests {
     #[test]
     fn rows_are_sorted_by_their_number_of_nonzero_elements() {
         let masks = [0b111u64, 0, 0b111, 0b11, 0b1, 0, 0b1, 0];
-        let (mut counts, mut order) = (Vec::new(), [1, 2, 3]);
+        let (mut counts, mut order) = ([0; 12], [1, 2, 3]);
         sort_by_density(&masks, 4, 6, &mut counts, &mut order);
         assert_eq!(order, [1, 3, 2]);
         let mut order = [0, 1, 2, 3];

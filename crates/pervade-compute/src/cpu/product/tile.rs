@@ -24,34 +24,44 @@ pub(super) unsafe fn tile<V: Vector>(task: &Task, buffer: &mut [f32]) {
 const IN_PLACE: u8 = 0;
 /// A is packed.
 const PACKED_A: u8 = 1;
-/// A and a row-major B are read in place, and B's panel is packed on the way.
+/// A and a row-major B are read in place, and B's panel is packed on the way for the tiles that follow.
 const PACKING_B: u8 = 2;
+
+/// The rows of B's panel: packed, or in place.
+#[derive(Clone, Copy)]
+struct PanelRows {
+    at: *const f32,
+    stride: usize,
+}
 
 /// `W`: vectors in a row of the panel.
 #[inline(always)]
 unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f32]) {
     let columns = W * V::LANES;
     let buffer = &mut buffer[..task.b.rows * columns];
-    let packs_b = task.panels.is_none()
+    let n_tiles = (task.rows.1 - task.rows.0).div_ceil(V::TILE_ROWS);
+    let in_place = task.panels.is_none()
         && task.packed.is_none()
         && task.b.column_stride == 1
         && task.width == 2 * V::LANES;
-    if task.panels.is_none() && !packs_b {
+    if task.panels.is_none() && !in_place {
         pack::<V, W>(task.b, task.column, task.width, buffer);
     }
     let to = buffer.as_mut_ptr();
-    let panel = match task.panels {
+    let packed = match task.panels {
         Some(panels) => panels[task.column * task.b.rows..][..task.b.rows * columns].as_ptr(),
         None => to.cast_const(),
     };
-    let n_tiles = (task.rows.1 - task.rows.0).div_ceil(V::TILE_ROWS);
+    let packed = PanelRows { at: packed, stride: columns };
+    let of_b = PanelRows { at: task.b.values.as_ptr().wrapping_add(task.column), stride: task.b.row_stride };
     let mut ahead = Ahead::new::<V>(task, n_tiles);
     let mut tile = 0;
     while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
+        let panel = if in_place && tile == 0 { of_b } else { packed };
         // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
         with_constant!(rows.len(), V::TILE_ROWS, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], |H| unsafe {
-            // The first condition is known when this is compiled.
-            if W == 2 && packs_b && tile == 0 {
+            // The first condition is known when this is compiled. A panel of one tile is not used again.
+            if W == 2 && in_place && tile == 0 && n_tiles > 1 {
                 register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
             } else if task.packed.is_some() {
                 register_tile::<V, W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
@@ -68,7 +78,7 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
 unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u8>(
     task: &Task,
     row: usize,
-    panel: *const f32,
+    panel: PanelRows,
     to: *mut f32,
     ahead: &mut Ahead,
 ) {
@@ -93,13 +103,8 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
     // other tasks.
     unsafe {
         let mut sums = [[V::zero(); W]; H];
-        let (b, b_stride) = if MODE == PACKING_B {
-            (task.b.values.as_ptr().wrapping_add(task.column), task.b.row_stride)
-        } else {
-            (panel, columns)
-        };
-        let mut at = Cursor { a, b, to };
-        let strides = [row_stride, k_stride, b_stride];
+        let mut at = Cursor { a, b: panel.at, to };
+        let strides = [row_stride, k_stride, panel.stride];
         let n_chunks = n_k / CHUNK_K;
         for chunk in 0..n_chunks {
             ahead.prefetch::<V>();
