@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::product::{Functions, Prepared, UsedNext, View, product_alone, product_skipping, with_panels};
+use super::product::{Functions, Prepared, View, Written, product_alone, product_skipping, with_panels};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -88,15 +88,15 @@ pub(super) fn product_update(
 ) {
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
-    let [p, m, v] = [p, m, v].map(Shared::new);
+    let buffers = [p, m, v].map(Shared::new);
     let update_row = |row: usize, column: usize, g: &[f32]| {
         // SAFETY: parts of rows do not overlap, and each belongs to one task.
-        let [p, m, v] = [p, m, v].map(|buffer| unsafe { buffer.slice(row * n_columns + column, g.len()) });
+        let [p, m, v] = buffers.map(|buffer| unsafe { buffer.slice(row * n_columns + column, g.len()) });
         update(isa, rates, p, g, m, v);
     };
-    let used_next = |first: usize| Some(UsedNext { buffers: [p, m, v], first, row_stride: n_columns });
+    let written = |first: usize| Written { buffers: &buffers, mask: None, first, row_stride: n_columns };
     let functions = Functions::of(isa);
-    if product_skipping(functions, a, b, used_next(0), update_row) {
+    if product_skipping(functions, a, b, written(0), update_row) {
         return;
     }
     let update_block = |block: usize, panels: Option<&[f32]>| {
@@ -110,9 +110,9 @@ pub(super) fn product_update(
             }
             let gradient = &mut buffer[..needed];
             let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
-            let used_next = used_next(rows.start * n_columns + columns.start);
+            let written = Some(written(rows.start * n_columns + columns.start));
             let panels = panels.map(|panels| &panels[columns.start * b.rows()..]);
-            product_alone(isa, a, b, gradient, Prepared { panels, used_next });
+            product_alone(isa, a, b, gradient, Prepared { panels, written });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
                 update_row(row, columns.start, g);
             }
@@ -169,7 +169,7 @@ mod tests {
                 let [mut p2, mut m2, mut v2] = [p.clone(), m.clone(), v.clone()];
                 product_update(isa, x, dy, rates, &mut p, &mut m, &mut v);
                 let mut gradient = vec![0.0; n];
-                product_alone(isa, x, dy, &mut gradient, Prepared { panels: None, used_next: None });
+                product_alone(isa, x, dy, &mut gradient, Prepared::default());
                 update(isa, rates, &mut p2, &gradient, &mut m2, &mut v2);
                 assert_eq!((p, m, v), (p2, m2, v2), "{isa:?}");
             }

@@ -115,7 +115,7 @@ thread_local! {
 pub fn product(isa: Isa, a: View, b: View, epilogue: Epilogue, c: &mut [f32]) {
     // Waking a second thread takes some microseconds; smaller products are done by then.
     let alone = a.rows * b.rows * b.columns < 1 << 18;
-    product_with(isa, a, b, epilogue, c, alone, Prepared { panels: None, used_next: None });
+    product_with(isa, a, b, epilogue, c, alone, Prepared::default());
 }
 
 /// The product on the calling thread alone, for use within a parallel task.
@@ -124,18 +124,21 @@ pub(super) fn product_alone(isa: Isa, a: View, b: View, c: &mut [f32], prepared:
 }
 
 /// What the caller of a product has done and will do.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Prepared<'a> {
     /// B packed by [`with_panels`]: from its first column on.
     pub(super) panels: Option<&'a [f32]>,
-    /// Blocks that are prefetched while the product is computed.
-    pub(super) used_next: Option<UsedNext<'a>>,
+    /// What the caller writes with the product's result; otherwise C.
+    pub(super) written: Option<Written<'a>>,
 }
 
-/// Blocks of C's shape in three buffers: the offset of their first element and the stride of their rows.
+/// Blocks of C's shape that are written once the product is known: the offset of their first element and the stride of their
+/// rows. Other threads have read them since they were last written: they are prefetched for writing meanwhile.
 #[derive(Clone, Copy)]
-pub(super) struct UsedNext<'a> {
-    pub(super) buffers: [Shared<'a>; 3],
+pub(super) struct Written<'a> {
+    pub(super) buffers: &'a [Shared<'a>],
+    /// A block that is only read then.
+    pub(super) mask: Option<&'a [f32]>,
     pub(super) first: usize,
     pub(super) row_stride: usize,
 }
@@ -159,15 +162,17 @@ fn product_with(
         assert!(bias.len() >= b.columns, "bias of a product");
     }
     let (rows, width) = ((0, a.rows), b.columns);
-    let Prepared { panels, used_next } = prepared;
+    let (panels, c) = (prepared.panels, [Shared::new(c)]);
     assert!(panels.is_none_or(|panels| panels.len() >= b.rows * b.columns), "all panels of B");
-    let whole =
-        Task { a, packed: None, b, panels, epilogue, c: Shared::new(c), rows, column: 0, width, used_next };
+    let mask = if let Epilogue::Mask(mask) = epilogue { Some(mask) } else { None };
+    let of_c = Written { buffers: &c, mask, first: 0, row_stride: b.columns };
+    let written = prepared.written.unwrap_or(of_c);
+    let whole = Task { a, packed: None, b, panels, epilogue, c: c[0], rows, column: 0, width, written };
     let functions = Functions::of(isa);
     let finish = |row: usize, column: usize, line: &[f32]| {
         tile::finish(&Task { column, width: line.len(), ..whole }, row, line);
     };
-    if alone || !product_skipping(functions, a, b, None, finish) {
+    if alone || !product_skipping(functions, a, b, written, finish) {
         run(&whole, alone, functions);
     }
 }
@@ -202,7 +207,7 @@ struct Task<'a> {
     rows: (usize, usize),
     column: usize,
     width: usize,
-    used_next: Option<UsedNext<'a>>,
+    written: Written<'a>,
 }
 
 /// The functions and sizes of an instruction set.
@@ -475,13 +480,28 @@ fn prefetch<V: Vector>(from: *const f32, len: usize) {
     (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch(from.wrapping_add(i)));
 }
 
-impl UsedNext<'_> {
-    /// Prefetches a part of a row.
+impl Written<'_> {
+    /// The number of blocks.
+    fn len(self) -> usize {
+        self.buffers.len() + usize::from(self.mask.is_some())
+    }
+
+    /// Prefetches a part of a row of one block.
+    #[inline(always)]
+    fn prefetch_one<V: Vector>(self, block: usize, row: usize, column: usize, len: usize) {
+        let first = self.first + row * self.row_stride + column;
+        if let Some(buffer) = self.buffers.get(block) {
+            let from = buffer.at(first);
+            (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch_for_write(from.wrapping_add(i)));
+        } else if let Some(mask) = self.mask {
+            prefetch::<V>(mask.as_ptr().wrapping_add(first), len);
+        }
+    }
+
+    /// The same of all blocks.
     #[inline(always)]
     fn prefetch<V: Vector>(self, row: usize, column: usize, len: usize) {
-        for buffer in self.buffers {
-            prefetch::<V>(buffer.at(self.first + row * self.row_stride + column), len);
-        }
+        (0..self.len()).for_each(|block| self.prefetch_one::<V>(block, row, column, len));
     }
 }
 

@@ -81,6 +81,9 @@ pub(super) trait Vector: Copy {
     /// Fetches the cache line that contains `at` into the second-level cache; any address is allowed.
     #[inline(always)]
     fn prefetch(_at: *const f32) {}
+    /// The same for a line that is written soon: it is taken from the other cores, which would otherwise hold up the write.
+    #[inline(always)]
+    fn prefetch_for_write(_at: *const f32) {}
     /// Writes the 8 x 8 block at `from` (rows `from_stride` apart) transposed to `to`.
     unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         for row in 0..8 {
@@ -138,6 +141,10 @@ mod x86 {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
+        fn prefetch_for_write(at: *const f32) {
+            prefetch_for_write(at);
+        }
+        #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
             // SAFETY: both blocks are valid, as the caller guarantees.
             unsafe { transpose8(from, from_stride, to, to_stride) }
@@ -185,10 +192,22 @@ mod x86 {
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
         #[inline(always)]
+        fn prefetch_for_write(at: *const f32) {
+            prefetch_for_write(at);
+        }
+        #[inline(always)]
         unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
             // SAFETY: both blocks are valid, as the caller guarantees.
             unsafe { transpose8(from, from_stride, to, to_stride) }
         }
+    }
+
+    /// `_mm_prefetch` has a hint for this, too, but without a feature that cannot be detected the compiler emits a prefetch for reading.
+    /// Processors that do not know the instruction ignore it.
+    #[inline(always)]
+    fn prefetch_for_write(at: *const f32) {
+        // SAFETY: a hint; it faults on no address.
+        unsafe { std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
     }
 
     /// Exchanges pairs, then quads, then halves of the rows.

@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::super::shared::Shared;
 use super::super::team::for_each_task;
 use super::{
-    CACHE_LINE, Functions, PANEL, TASKS_PER_THREAD, UsedNext, Vector, View, at_least, pack, prefetch,
+    CACHE_LINE, Functions, PANEL, TASKS_PER_THREAD, Vector, View, Written, at_least, pack, prefetch,
     transpose,
 };
 
@@ -28,7 +28,7 @@ const MIN_TERMS: usize = 1 << 22;
 const MIN_VECTORS: usize = 4;
 /// Enough rows per task to make up for packing B.
 const MIN_ROWS: usize = 40;
-/// So many that their sums stay in the second-level cache, and if three more buffers of C's shape are used next.
+/// So many that their sums stay in the second-level cache, and if more buffers than C are written.
 const MAX_ROWS: usize = 512;
 const MAX_ROWS_OF_UPDATE: usize = 128;
 /// Above this share of k at which a pair has a nonzero element, the register tile is faster.
@@ -63,7 +63,7 @@ pub(super) struct Task<'a> {
     pairs: Range<usize>,
     column: usize,
     width: usize,
-    used_next: Option<UsedNext<'a>>,
+    written: Written<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -76,15 +76,15 @@ struct Packed<'a> {
 }
 
 /// Computes A B and calls `finish` with parts of its rows (row, first column, values), or returns false if skipping zeros is not worth it.
-/// The same parts of `used_next`, blocks of C's shape, are prefetched.
+/// The same parts of what is `written` with them are prefetched.
 pub(in crate::cpu) fn product_skipping(
     functions: Functions,
     a: View,
     b: View,
-    used_next: Option<UsedNext>,
+    written: Written,
     finish: impl Fn(usize, usize, &[f32]) + Sync + Send,
 ) -> bool {
-    let Some(plan) = Plan::new(functions, a, b, used_next.is_some()) else {
+    let Some(plan) = Plan::new(functions, a, b, written.buffers.len() > 1) else {
         return false;
     };
     let mut buffers = PACKED_A.take();
@@ -94,7 +94,7 @@ pub(in crate::cpu) fn product_skipping(
         let pairs = pairs_of_part(a.rows, plan.n_parts, part);
         let width = plan.panel_columns.min(b.columns - column);
         let rows = 2 * pairs.start..(2 * pairs.end).min(a.rows);
-        let task = Task { a: packed, b, pairs, column, width, used_next };
+        let task = Task { a: packed, b, pairs, column, width, written };
         SUMS.with_borrow_mut(|sums| {
             let sums = aligned(sums, 2 * task.pairs.len() * plan.panel_columns);
             // SAFETY: this machine has the instruction set.
@@ -298,11 +298,11 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
     let Task { a, b, column, width, .. } = *task;
     assert!(block_b.len() >= BLOCK_K * W * V::LANES && sums.len() >= 2 * task.pairs.len() * W * V::LANES);
     assert!(a.values.len() >= a.n_blocks * a.n_rows * BLOCK_K && a.masks.len() >= a.n_blocks * a.n_rows);
+    let mut written = WrittenAhead::default();
     for block in 0..a.n_blocks {
         let of_block = b.part(block_range(b.rows, a.n_blocks, block), 0..b.columns);
         pack::<V, W>(of_block, column, width, block_b);
         let mut ahead = Ahead::new::<V, W>(task, block);
-        let is_last = block + 1 == a.n_blocks;
         let first = block * a.n_rows;
         let order = &a.order[2 * task.pairs.start..2 * task.pairs.end];
         for (i, pair) in order.chunks_exact(2).enumerate() {
@@ -313,9 +313,7 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
                 let line = a.values.as_ptr().wrapping_add((first + row as usize) * BLOCK_K);
                 prefetch::<V>(line, BLOCK_K);
             }
-            if is_last && let Some(used_next) = task.used_next {
-                rows.into_iter().for_each(|row| used_next.prefetch::<V>(row, column, width));
-            }
+            written.prefetch::<V>(task);
             // SAFETY: A's block and masks have these rows by the checks above, the block of B has BLOCK_K rows of W vectors, and the sums
             // have two rows of W vectors for each pair.
             unsafe {
@@ -412,6 +410,30 @@ impl Ahead {
     }
 }
 
+/// What is written with the sums of a task, prefetched evenly while the pairs of all blocks are summed.
+#[derive(Default)]
+struct WrittenAhead {
+    /// Parts of rows, of each block.
+    n_prefetched: usize,
+    /// What is due, times the number of blocks.
+    due: usize,
+}
+
+impl WrittenAhead {
+    /// The share of one pair and block.
+    #[inline(always)]
+    fn prefetch<V: Vector>(&mut self, task: &Task) {
+        let n_written = task.written.len();
+        self.due += 2 * n_written;
+        while self.due >= task.a.n_blocks {
+            self.due -= task.a.n_blocks;
+            let row = task.a.order[2 * task.pairs.start + self.n_prefetched / n_written] as usize;
+            task.written.prefetch_one::<V>(self.n_prefetched % n_written, row, task.column, task.width);
+            self.n_prefetched += 1;
+        }
+    }
+}
+
 /// The first `len` elements of a buffer that begin at a cache line: vectors that cross one take twice as long to load.
 fn aligned(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     let buffer = at_least(buffer, len + CACHE_LINE - 1);
@@ -441,7 +463,7 @@ mod tests {
     /// The register tile's result, which skips nothing.
     fn dense(isa: Isa, a: View, b: View) -> Vec<f32> {
         let mut c = vec![0.0; a.rows * b.columns];
-        product_alone(isa, a, b, &mut c, Prepared { panels: None, used_next: None });
+        product_alone(isa, a, b, &mut c, Prepared::default());
         c
     }
 
@@ -467,11 +489,12 @@ mod tests {
                 let expected = dense(isa, av, bv);
                 for (av, bv) in [(av, bv), (av_t, bv), (av, bv_t)] {
                     let mut c = vec![f32::NAN; m * n];
-                    let shared = Shared::new(&mut c);
+                    let shared = [Shared::new(&mut c)];
+                    let written = Written { buffers: &shared, mask: None, first: 0, row_stride: n };
                     let was_skipped =
-                        product_skipping(Functions::of(isa), av, bv, None, |row, column, line| {
+                        product_skipping(Functions::of(isa), av, bv, written, |row, column, line| {
                             // SAFETY: each part of a row is given once.
-                            unsafe { shared.slice(row * n + column, line.len()) }.copy_from_slice(line);
+                            unsafe { shared[0].slice(row * n + column, line.len()) }.copy_from_slice(line);
                         });
                     assert!(was_skipped, "{m} x {k} x {n}");
                     assert_eq!(c, expected, "{isa:?} {m} x {k} x {n}");
@@ -508,7 +531,7 @@ mod tests {
                 functions,
                 View::new(values, m, k),
                 View::new(values, k, n),
-                None,
+                Written { buffers: &[], mask: None, first: 0, row_stride: n },
                 never
             ));
         }

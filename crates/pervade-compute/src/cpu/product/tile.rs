@@ -2,10 +2,13 @@
 
 use std::mem::MaybeUninit;
 
-use super::{CACHE_LINE, Epilogue, Task, Vector, pack, tile_rows};
+use super::{CACHE_LINE, Epilogue, MAX_THIN_K, Task, Vector, pack, tile_rows};
 
 /// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
 const CHUNK_K: usize = 8;
+
+/// How many columns further what is written is prefetched by a product of so few k that its own tile would be too late.
+const THIN_AHEAD: usize = 64;
 
 /// Computes register tiles down the rows of A.
 #[inline(always)]
@@ -55,6 +58,9 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
     let packed = PanelRows { at: packed, stride: columns };
     let of_b = PanelRows { at: task.b.values.as_ptr().wrapping_add(task.column), stride: task.b.row_stride };
     let mut ahead = Ahead::new::<V>(task, n_tiles);
+    if task.b.rows <= MAX_THIN_K {
+        (task.rows.0..task.rows.1).for_each(|row| prefetch_written::<V>(task, row, THIN_AHEAD));
+    }
     let mut tile = 0;
     while let Some(rows) = tile_rows(task.rows.0..task.rows.1, V::TILE_ROWS, tile) {
         let panel = if in_place && tile == 0 { of_b } else { packed };
@@ -108,15 +114,15 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
         let n_chunks = n_k / CHUNK_K;
         for chunk in 0..n_chunks {
             ahead.prefetch::<V>();
-            if chunk < H {
-                prefetch_used_next::<V>(task, row + chunk);
+            if chunk < H && n_k > MAX_THIN_K {
+                prefetch_written::<V>(task, row + chunk, 0);
             }
             for _ in 0..CHUNK_K {
                 add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
             }
         }
-        for h in n_chunks..H {
-            prefetch_used_next::<V>(task, row + h);
+        for h in if n_k > MAX_THIN_K { n_chunks..H } else { 0..0 } {
+            prefetch_written::<V>(task, row + h, 0);
         }
         for _ in n_chunks * CHUNK_K..n_k {
             add_products::<V, W, H, MODE>(&mut sums, &mut at, strides);
@@ -249,12 +255,10 @@ impl Ahead {
     }
 }
 
-/// Prefetches the part of `used_next` that belongs to a row of the tile.
+/// Prefetches what is written with a row of the tile, or of one that is so many columns further.
 #[inline(always)]
-fn prefetch_used_next<V: Vector>(task: &Task, row: usize) {
-    if let Some(used_next) = task.used_next {
-        used_next.prefetch::<V>(row, task.column, 2 * V::LANES);
-    }
+fn prefetch_written<V: Vector>(task: &Task, row: usize, further: usize) {
+    task.written.prefetch::<V>(row, task.column + further, 2 * V::LANES);
 }
 
 /// Applies the epilogue to a row's sums and stores the result.
