@@ -2,9 +2,11 @@
 
 use rayon::prelude::*;
 
+use super::simd::for_isa;
 use super::team::TeamForEach;
 use super::{Cpu, M};
 use crate::math::{exp, normal_pair};
+use crate::random::Key;
 use crate::{Draw, LOG_VARIANCE_LIMIT, Latents, Result};
 
 impl Latents for Cpu {
@@ -15,18 +17,10 @@ impl Latents for Cpu {
         for (restart, z) in z.data.chunks_exact_mut(z_stride).enumerate() {
             let head = &head.data[restart * head.stride()..];
             z.par_chunks_exact_mut(j).with_min_len(16).enumerate().team_for_each(|(sample, z)| {
-                let (means, log_variances) = head[sample % b * 2 * j..][..2 * j].split_at(j);
-                let Some(draw) = draw else {
-                    return z.copy_from_slice(means);
-                };
-                for quad in 0..j.div_ceil(4) {
-                    let [w0, w1, w2, w3] = draw.keys[restart].draw(draw.step, sample as u32, quad as u32);
-                    let noise = [normal_pair(w0, w1), normal_pair(w2, w3)];
-                    for column in 4 * quad..(4 * quad + 4).min(j) {
-                        let eps = noise[column % 4 / 2][column % 2];
-                        z[column] =
-                            exp(0.5 * clamp_log_variance(log_variances[column])).mul_add(eps, means[column]);
-                    }
+                let head = &head[sample % b * 2 * j..][..2 * j];
+                match draw {
+                    Some(draw) => sample_row(self.isa, draw.keys[restart], draw.step, sample, head, z),
+                    None => z.copy_from_slice(&head[..j]),
                 }
             });
         }
@@ -44,6 +38,21 @@ impl Latents for Cpu {
     ) -> Result<()> {
         [Some(dz), dz_prior].into_iter().flatten().for_each(|dz| add_gradient(n_rows, head, z, dz, d_head));
         Ok(())
+    }
+}
+
+for_isa! {
+    /// z = mu + sigma eps for one row; `head`: means, then log variances.
+    fn sample_row(key: Key, step: u64, sample: usize, head: &[f32], z: &mut [f32]) {
+        let (means, log_variances) = head.split_at(z.len());
+        for (quad, z) in z.chunks_mut(4).enumerate() {
+            let [w0, w1, w2, w3] = key.draw(step, sample as u32, quad as u32);
+            let noise = [normal_pair(w0, w1), normal_pair(w2, w3)].into_iter().flatten();
+            let of_quad = means[4 * quad..].iter().zip(&log_variances[4 * quad..]);
+            for ((z, eps), (&mean, &log_variance)) in z.iter_mut().zip(noise).zip(of_quad) {
+                *z = exp(0.5 * clamp_log_variance(log_variance)).mul_add(eps, mean);
+            }
+        }
     }
 }
 

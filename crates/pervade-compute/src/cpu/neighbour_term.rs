@@ -32,7 +32,7 @@ impl NeighbourAgreement for Cpu {
         assert!(head.rows >= 2 * b, "a neighbour for each row");
         for restart in 0..params.restarts {
             let (table_scratch, task_scratch) = scratch.split_at_mut(tables_len(slots));
-            let tables = tables(&params.values[restart * params.stride..], slots, table_scratch);
+            let tables = tables(self.isa, &params.values[restart * params.stride..], slots, table_scratch);
             let tasks = &mut task_scratch[..b.div_ceil(CHUNK) * task_len(slots)];
             tasks.fill(0.0);
             let of_restart = restart * head.stride()..(restart + 1) * head.stride();

@@ -70,7 +70,7 @@ impl Prior for Cpu {
         let n_tasks = b.div_ceil(CHUNK);
         for restart in 0..params.restarts {
             let (table_scratch, task_scratch) = scratch.split_at_mut(tables_len(slots));
-            let tables = tables(&params.values[restart * params.stride..], slots, table_scratch);
+            let tables = tables(self.isa, &params.values[restart * params.stride..], slots, table_scratch);
             let tasks = &mut task_scratch[..n_tasks * task_len(slots)];
             tasks.fill(0.0);
             let rows = RestartRows {
@@ -116,7 +116,7 @@ impl Prior for Cpu {
         let mut scratch = vec![0.0; tables_len(slots)];
         let out_stride = out.stride();
         for (restart, out) in out.data.chunks_exact_mut(out_stride).enumerate() {
-            let tables = tables(&params.values[restart * params.stride..], slots, &mut scratch);
+            let tables = tables(self.isa, &params.values[restart * params.stride..], slots, &mut scratch);
             let head = &head.data[restart * head.stride()..(restart + 1) * head.stride()];
             out.par_chunks_mut(c).zip(head.par_chunks(2 * j)).with_min_len(16).team_for_each(
                 |(out, head)| {
@@ -134,29 +134,48 @@ impl Prior for Cpu {
     }
 }
 
-pub(super) fn tables<'a>(values: &[f32], slots: MixtureSlots, scratch: &'a mut [f32]) -> Tables<'a> {
+pub(super) fn tables<'a>(
+    isa: Isa,
+    values: &[f32],
+    slots: MixtureSlots,
+    scratch: &'a mut [f32],
+) -> Tables<'a> {
     let (c, j) = (slots.n_components(), slots.n_latents());
     let (constants, rest) = scratch.split_at_mut(c);
     let (log_weights, rest) = rest.split_at_mut(c);
     let (means, rest) = rest.split_at_mut(c * j);
     let precisions = &mut rest[..c * j];
-    let logits = &values[slots.logits.range()];
-    let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let total: f32 = logits.iter().map(|&l| exp(l - greatest)).sum();
-    let log_total = greatest + ln(total);
-    let (mean_rows, variance_rows) = (&values[slots.means.range()], &values[slots.log_variances.range()]);
-    for m in 0..c {
-        log_weights[m] = logits[m] - log_total;
-        let mut constant = log_weights[m];
-        for k in 0..j {
-            let log_variance = clamp_log_variance(variance_rows[m * j + k]);
-            constant -= 0.5 * (LN_TAU + log_variance);
-            means[k * c + m] = mean_rows[m * j + k];
-            precisions[k * c + m] = exp(-log_variance);
-        }
-        constants[m] = constant;
-    }
+    fill_tables(isa, values, slots, constants, log_weights, means, precisions);
     Tables { constants, log_weights, means, precisions, c, j }
+}
+
+for_isa! {
+    fn fill_tables(
+        values: &[f32],
+        slots: MixtureSlots,
+        constants: &mut [f32],
+        log_weights: &mut [f32],
+        means: &mut [f32],
+        precisions: &mut [f32],
+    ) {
+        let (c, j) = (slots.n_components(), slots.n_latents());
+        let logits = &values[slots.logits.range()];
+        let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let total: f32 = logits.iter().map(|&l| exp(l - greatest)).sum();
+        let log_total = greatest + ln(total);
+        let (mean_rows, variance_rows) = (&values[slots.means.range()], &values[slots.log_variances.range()]);
+        for m in 0..c {
+            log_weights[m] = logits[m] - log_total;
+            let mut constant = log_weights[m];
+            for k in 0..j {
+                let log_variance = clamp_log_variance(variance_rows[m * j + k]);
+                constant -= 0.5 * (LN_TAU + log_variance);
+                means[k * c + m] = mean_rows[m * j + k];
+                precisions[k * c + m] = exp(-log_variance);
+            }
+            constants[m] = constant;
+        }
+    }
 }
 
 /// Adds up the tasks' gradients, and writes them in the layout of the parameters or adds them to what is there.
@@ -221,7 +240,8 @@ unsafe fn one_row(
     let (gradient, rest) = scratch.split_at_mut(c * (1 + 2 * j));
     let (log_joints, rest) = rest.split_at_mut(c);
     let (gammas, rest) = rest.split_at_mut(c);
-    let (weights, _) = rest.split_at_mut(c);
+    let (weights, rest) = rest.split_at_mut(c);
+    let log_gammas = &mut rest[..c];
     let (means, log_variances) = rows.head[2 * j * i..2 * j * (i + 1)].split_at(j);
     // SAFETY: row i of the head's gradient belongs to this task, as the caller guarantees.
     let d_head = unsafe { rows.d_head.slice(2 * j * i, 2 * j) };
@@ -241,7 +261,8 @@ unsafe fn one_row(
                 softmax(isa, weights, gammas);
             }
         }
-        let [latent, cluster] = add_terms(tables, log_joints, gammas);
+        logarithms(isa, gammas, log_gammas);
+        let [latent, cluster] = add_terms(tables, log_joints, gammas, log_gammas);
         sums[0] += latent / rows.samples as f64;
         sums[1] += cluster / rows.samples as f64;
         // d loss / d l = -gamma / (B L).
@@ -250,7 +271,7 @@ unsafe fn one_row(
         backward(isa, tables, means, Some(log_variances), weights, gradient, d_means, Some(d_log_variances));
         if gamma == Gamma::Sampled {
             // Gradient through gamma: d/dt_m of sum gamma (l - log gamma) is gamma_m (u_m - mean of u).
-            gamma_backward(log_joints, gammas, -scale, weights);
+            gamma_backward(log_joints, gammas, log_gammas, -scale, weights);
             backward(isa, tables, &rows.z[index * j..(index + 1) * j], None, weights, gradient, dz, None);
         }
     }
@@ -263,21 +284,27 @@ unsafe fn one_row(
     }
 }
 
+for_isa! {
+    fn logarithms(values: &[f32], out: &mut [f32]) {
+        out.iter_mut().zip(values).for_each(|(o, &x)| *o = ln(x));
+    }
+}
+
 /// [sum of gamma E log p(z|c), sum of gamma log(pi / gamma)].
-fn add_terms(tables: &Tables, log_joints: &[f32], gammas: &[f32]) -> [f64; 2] {
+fn add_terms(tables: &Tables, log_joints: &[f32], gammas: &[f32], log_gammas: &[f32]) -> [f64; 2] {
     let mut terms = [0.0; 2];
     for m in 0..tables.c {
         let g = gammas[m];
         if g > f32::MIN_POSITIVE {
             terms[0] += f64::from(g * (log_joints[m] - tables.log_weights[m]));
-            terms[1] += f64::from(g * (tables.log_weights[m] - ln(g)));
+            terms[1] += f64::from(g * (tables.log_weights[m] - log_gammas[m]));
         }
     }
     terms
 }
 
-fn gamma_backward(log_joints: &[f32], gammas: &[f32], scale: f32, out: &mut [f32]) {
-    let u = |m: usize| if gammas[m] > f32::MIN_POSITIVE { log_joints[m] - ln(gammas[m]) } else { 0.0 };
+fn gamma_backward(log_joints: &[f32], gammas: &[f32], log_gammas: &[f32], scale: f32, out: &mut [f32]) {
+    let u = |m: usize| if gammas[m] > f32::MIN_POSITIVE { log_joints[m] - log_gammas[m] } else { 0.0 };
     let mean: f32 = (0..gammas.len()).map(|m| gammas[m] * u(m)).sum();
     for m in 0..gammas.len() {
         out[m] = scale * gammas[m] * (u(m) - mean);
