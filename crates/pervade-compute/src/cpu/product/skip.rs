@@ -30,7 +30,7 @@ const MIN_VECTORS: usize = 4;
 const MIN_ROWS: usize = 40;
 /// So many that their sums stay in the second-level cache, and if more buffers than C are written.
 const MAX_ROWS: usize = 512;
-const MAX_ROWS_OF_UPDATE: usize = 128;
+const MAX_ROWS_OF_UPDATE: usize = 256;
 /// Above this share of k at which a pair has a nonzero element, the register tile is faster.
 const MAX_PAIR_DENSITY: f32 = 0.85;
 /// The same for the share of nonzero elements of an A whose rows are paired by density.
