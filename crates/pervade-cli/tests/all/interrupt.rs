@@ -125,11 +125,21 @@ fn slow(sandbox: &Sandbox, model: &str, more: &[&str]) -> Command {
     sandbox.command(&[&fit[..], &settings, more].concat())
 }
 
+/// Whether this process, and so every program it starts, ignores SIGHUP: under `nohup`.
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 != 0)
+}
+
 #[test]
 fn every_signal_saves_in_the_middle_of_an_epoch() {
     let sandbox = Sandbox::new();
     finish(slow(&sandbox, "whole.pervade", &[])).done();
     for (name, status) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        if name == "-HUP" && hang_up_is_ignored() {
+            continue;
+        }
         let mut resume = &[][..];
         for moment in [1, 2] {
             let log = format!("log{name}{moment}.jsonl");

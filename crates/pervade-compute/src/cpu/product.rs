@@ -219,6 +219,8 @@ pub(super) struct Functions {
     pack_b: unsafe fn(View, usize, usize, &mut [f32]),
     /// See [`skip::pack_rows`].
     pack_rows: unsafe fn(View, &mut [f32], &mut [u64]),
+    /// See [`skip::pair_rows`].
+    pair_rows: unsafe fn(&[[u64; skip::GROUP]], u32, &mut [u32]),
     /// See [`skip::sum_pairs`].
     sum_pairs: unsafe fn(&skip::Task, usize, &mut [f32], &mut [f32]),
     tile_rows: usize,
@@ -263,6 +265,7 @@ macro_rules! functions {
                     pack_a,
                     pack_b,
                     pack_rows,
+                    pair_rows,
                     sum_pairs,
                     tile_rows: <$vector>::TILE_ROWS,
                     pair_vectors: <$vector>::PAIR_VECTORS,
@@ -284,6 +287,11 @@ macro_rules! functions {
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_rows(a: View, values: &mut [f32], masks: &mut [u64]) {
                 skip::pack_rows::<$vector>(a, values, masks);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn pair_rows(masks: &[[u64; skip::GROUP]], first: u32, order: &mut [u32]) {
+                skip::pair_rows(masks, first, order);
             }
 
             $(#[target_feature(enable = $features)])?

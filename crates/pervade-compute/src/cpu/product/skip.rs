@@ -1,9 +1,9 @@
 //! Products that skip zeros of A.
 //!
 //! About half of the outputs of a ReLU are zero, and so are the gradients behind it; many units are zero for every row. A
-//! is packed in blocks of at most 56 k, with a mask of the nonzero elements of each row. Rows are summed in pairs, over the k where at
-//! least one of the two is not zero. A block of B (some vectors wide) stays in the first-level cache for all pairs of a task, and
-//! their sums wait in the second-level cache for the next block.
+//! is packed in blocks of at most 56 k, with a mask of the nonzero elements of each row. Rows that resemble each other are summed in
+//! pairs, over the k where at least one of the two is not zero. A block of B (some vectors wide) stays in the first-level cache for
+//! all pairs of a task, and their sums wait in the second-level cache for the next block.
 //!
 //! Each element is the sum of `tile.rs` without terms that are zero: the result is the same. (Only where B is infinite or not a number
 //! does zero times B differ from nothing; training ends there in any case.)
@@ -31,6 +31,14 @@ const MIN_ROWS: usize = 40;
 /// So many that their sums stay in the second-level cache, and if more buffers than C are written.
 const MAX_ROWS: usize = 512;
 const MAX_ROWS_OF_UPDATE: usize = 256;
+/// The most rows among which partners are chosen, and if that leaves threads without work; the blocks of k that are compared.
+pub(super) const GROUP: usize = 64;
+const MIN_GROUP: usize = 16;
+const N_COMPARED: usize = 8;
+/// The terms per row from which choosing a partner is worth its time, and the elements per block of a pair that it must save (in both
+/// rows together: twice the k that are skipped).
+const MIN_PAIRED_TERMS: usize = 400_000;
+const MIN_SAVED: usize = 2;
 /// Above this share of k at which a pair has a nonzero element, the register tile is faster.
 const MAX_PAIR_DENSITY: f32 = 0.85;
 /// The same for the share of nonzero elements of an A whose rows are paired by density.
@@ -45,8 +53,6 @@ struct Buffers {
     masks: Vec<u64>,
     /// The rows in the order in which they are paired; an odd last one is its own partner.
     order: Vec<u32>,
-    /// For sorting by density.
-    counts: Vec<u32>,
 }
 
 thread_local! {
@@ -88,7 +94,7 @@ pub(in crate::cpu) fn product_skipping(
         return false;
     };
     let mut buffers = PACKED_A.take();
-    let packed = pack_a(functions, a, plan.n_parts, &mut buffers);
+    let packed = pack_a(functions, a, b.columns, plan.n_parts, &mut buffers);
     for_each_task(plan.n_parts * plan.n_panels, |task| {
         let (part, column) = (task / plan.n_panels, task % plan.n_panels * plan.panel_columns);
         let pairs = pairs_of_part(a.rows, plan.n_parts, part);
@@ -168,66 +174,83 @@ fn block_range(n_k: usize, n_blocks: usize, block: usize) -> Range<usize> {
     n_k * block / n_blocks..n_k * (block + 1) / n_blocks
 }
 
-/// Packs A in blocks, and pairs the rows of each part: neighbours, or by density if A is transposed, where a row is a unit of a layer.
-fn pack_a<'a>(functions: Functions, a: View, n_parts: usize, buffers: &'a mut Buffers) -> Packed<'a> {
-    /// Rows per task.
-    const ROWS: usize = 64;
+/// Packs A in blocks, and pairs the rows of each part, group by group. `n_columns`: those of B.
+fn pack_a<'a>(
+    functions: Functions,
+    a: View,
+    n_columns: usize,
+    n_parts: usize,
+    buffers: &'a mut Buffers,
+) -> Packed<'a> {
     let (n_rows, n_blocks) = (a.rows, a.columns.div_ceil(MOST_K));
     let values = at_least(&mut buffers.values, n_blocks * n_rows * BLOCK_K);
     let masks = at_least(&mut buffers.masks, n_blocks * n_rows);
-    let n_tasks = n_rows.div_ceil(ROWS);
-    let shared = (Shared::new(values), Shared::new(masks));
-    for_each_task(n_blocks * n_tasks, |task| {
-        let (block, task) = (task / n_tasks, task % n_tasks);
-        let rows = n_rows * task / n_tasks..n_rows * (task + 1) / n_tasks;
-        let first = block * n_rows + rows.start;
-        let of_block = a.part(rows.clone(), block_range(a.columns, n_blocks, block));
-        // SAFETY: each task writes its own rows of a block; this machine has the instruction set.
+    let order = at_least(&mut buffers.order, n_rows.next_multiple_of(2));
+    let pairs_per_part = n_rows.div_ceil(2).div_ceil(n_parts);
+    let wanted = rayon::current_num_threads().div_ceil(n_parts).min(pairs_per_part.div_ceil(MIN_GROUP / 2));
+    let n_groups = pairs_per_part.div_ceil(GROUP / 2).max(wanted);
+    let shared = (Shared::new(values), Shared::new(masks), Shared::new(order));
+    for_each_task(n_parts * n_groups, |task| {
+        let pairs = pairs_of_part(n_rows, n_parts, task / n_groups);
+        let first_pair = |group: usize| pairs.start + pairs.len() * group / n_groups;
+        let group = task % n_groups;
+        let rows = 2 * first_pair(group)..(2 * first_pair(group + 1)).min(n_rows);
+        // SAFETY: each task has its own rows; this machine has the instruction set.
         unsafe {
-            let values = shared.0.slice(first * BLOCK_K, rows.len() * BLOCK_K);
-            (functions.pack_rows)(of_block, values, shared.1.slice(first, rows.len()));
+            for block in 0..n_blocks {
+                let first = block * n_rows + rows.start;
+                let of_block = a.part(rows.clone(), block_range(a.columns, n_blocks, block));
+                let values = shared.0.slice(first * BLOCK_K, rows.len() * BLOCK_K);
+                (functions.pack_rows)(of_block, values, shared.1.slice(first, rows.len()));
+            }
+            let order = shared.2.slice(rows.start, rows.len());
+            if n_columns * a.columns < MIN_PAIRED_TERMS {
+                return order.iter_mut().zip(rows.start as u32..).for_each(|(row, i)| *row = i);
+            }
+            let masks = |block: usize| &*shared.1.slice(block * n_rows + rows.start, rows.len());
+            let mut compared = [[0; GROUP]; N_COMPARED];
+            let n_compared = n_blocks.min(N_COMPARED);
+            for (i, compared) in compared[..n_compared].iter_mut().enumerate() {
+                compared[..rows.len()].copy_from_slice(masks(n_blocks * i / n_compared));
+            }
+            (functions.pair_rows)(&compared[..n_compared], rows.start as u32, order);
         }
     });
-    let order = at_least(&mut buffers.order, n_rows.next_multiple_of(2));
-    order.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
-    if a.row_stride == 1 {
-        let len = a.columns + 2 + 2 * n_rows.div_ceil(2).div_ceil(n_parts);
-        let counts = Shared::new(at_least(&mut buffers.counts, n_parts * len));
-        let order = Shared::new(order);
-        for_each_task(n_parts, |part| {
-            let pairs = pairs_of_part(n_rows, n_parts, part);
-            let rows = 2 * pairs.start..(2 * pairs.end).min(n_rows);
-            // SAFETY: each task has its own rows, and its own counts.
-            let (order, counts) =
-                unsafe { (order.slice(rows.start, rows.len()), counts.slice(part * len, len)) };
-            sort_by_density(masks, n_rows, a.columns, counts, order);
-        });
-    }
     let last = order[n_rows - 1];
     order[n_rows..].fill(last);
     Packed { values, masks, order, n_rows, n_blocks }
 }
 
-/// Sorts consecutive rows by their number of nonzero elements, by counting. `counts`: room for as many numbers as there are k and rows,
-/// and two more.
-fn sort_by_density(masks: &[u64], n_rows: usize, n_k: usize, counts: &mut [u32], order: &mut [u32]) {
-    let (first, len) = (order[0], order.len());
-    let (starts, counts) = counts[..n_k + 2 + len].split_at_mut(n_k + 2);
-    starts.fill(0);
-    counts.fill(0);
-    for block in masks.chunks_exact(n_rows) {
-        counts.iter_mut().zip(&block[first as usize..]).for_each(|(count, mask)| *count += mask.count_ones());
+/// Pairs rows by their masks, of which there are some per row: each row in turn with the most similar that is left; or neighbours, if
+/// that saves too little.
+#[inline(always)]
+pub(super) fn pair_rows(masks: &[[u64; GROUP]], first: u32, order: &mut [u32]) {
+    let (n, mut n_placed) = (order.len(), 0);
+    let mut is_free = [true; GROUP];
+    let mut n_saved = 0i64;
+    for i in 0..n {
+        if !is_free[i] {
+            continue;
+        }
+        let mut differences = [0; GROUP];
+        for masks in masks {
+            let mask = masks[i];
+            differences.iter_mut().zip(masks).for_each(|(d, other)| *d += (mask ^ other).count_ones());
+        }
+        let partner = (i + 1..n).filter(|&j| is_free[j]).min_by_key(|&j| differences[j]);
+        for row in [Some(i), partner].into_iter().flatten() {
+            is_free[row] = false;
+            order[n_placed] = first + row as u32;
+            n_placed += 1;
+        }
+        n_saved -= i64::from(partner.map_or(0, |j| differences[j]));
     }
-    for &count in &*counts {
-        starts[count as usize + 1] += 1;
-    }
-    for i in 1..starts.len() {
-        starts[i] += starts[i - 1];
-    }
-    for (row, &count) in (first..).zip(&*counts) {
-        let at = &mut starts[count as usize];
-        order[*at as usize] = row;
-        *at += 1;
+    let neighbours = |masks: &[u64; GROUP]| -> i64 {
+        masks[..n].chunks_exact(2).map(|pair| i64::from((pair[0] ^ pair[1]).count_ones())).sum()
+    };
+    n_saved += masks.iter().map(neighbours).sum::<i64>();
+    if n_saved < (MIN_SAVED * masks.len() * n / 2) as i64 {
+        order.iter_mut().zip(first..).for_each(|(row, i)| *row = i);
     }
 }
 
@@ -538,13 +561,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_their_number_of_nonzero_elements() {
-        let masks = [0b111u64, 0, 0b111, 0b11, 0b1, 0, 0b1, 0];
-        let (mut counts, mut order) = ([0; 12], [1, 2, 3]);
-        sort_by_density(&masks, 4, 6, &mut counts, &mut order);
-        assert_eq!(order, [1, 3, 2]);
-        let mut order = [0, 1, 2, 3];
-        sort_by_density(&masks, 4, 6, &mut counts, &mut order);
-        assert_eq!(order, [1, 3, 0, 2]);
+    fn rows_are_paired_with_those_that_differ_least() {
+        let mut masks = [[0; GROUP]; 2];
+        masks[0][..5].copy_from_slice(&[0xfff, 0, 0xffe, 0b1, 0xff_0000]);
+        masks[1][..5].copy_from_slice(&[0xfff, 0b1, 0xfff, 0, 0]);
+        let mut order = [0; 5];
+        pair_rows(&masks, 7, &mut order);
+        assert_eq!(order, [7, 9, 8, 10, 11], "an odd one is the last");
+        masks[0][..4].copy_from_slice(&[0b11, 0, 0b10, 0b1]);
+        pair_rows(&masks[..1], 0, &mut order[..4]);
+        assert_eq!(order[..4], [0, 1, 2, 3], "neighbours, if others save too little");
     }
 }
