@@ -133,12 +133,20 @@ fn cut(n_columns: usize, j: usize, n_blocks: usize) -> usize {
     (n_columns.div_ceil(PANEL) * j / n_blocks * PANEL).min(n_columns)
 }
 
+/// Zero instead of a moment that no longer changes any weight. Moments of units that are always zero would otherwise decay to subnormal
+/// numbers, and stay there: processors take several times as long for these.
+#[inline(always)]
+fn without_subnormals(moment: f32) -> f32 {
+    const NEGLIGIBLE: f32 = 1e-36;
+    if moment.abs() < NEGLIGIBLE { 0.0 } else { moment }
+}
+
 for_isa! {
     /// Updates m, v and p with the gradient g.
     fn update(rates: Rates, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            *m = rates.beta1.mul_add(*m, (1.0 - rates.beta1) * g);
-            *v = BETA2.mul_add(*v, (1.0 - BETA2) * g * g);
+            *m = without_subnormals(rates.beta1.mul_add(*m, (1.0 - rates.beta1) * g));
+            *v = without_subnormals(BETA2.mul_add(*v, (1.0 - BETA2) * g * g));
             let root = v.sqrt().mul_add(rates.inverse_root, rates.epsilon);
             *p -= rates.step_size * *m / root;
         }
