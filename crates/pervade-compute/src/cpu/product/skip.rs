@@ -189,33 +189,48 @@ fn pack_a<'a>(
     let pairs_per_part = n_rows.div_ceil(2).div_ceil(n_parts);
     let wanted = rayon::current_num_threads().div_ceil(n_parts).min(pairs_per_part.div_ceil(MIN_GROUP / 2));
     let n_groups = pairs_per_part.div_ceil(GROUP / 2).max(wanted);
+    order.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
     let shared = (Shared::new(values), Shared::new(masks), Shared::new(order));
-    for_each_task(n_parts * n_groups, |task| {
-        let pairs = pairs_of_part(n_rows, n_parts, task / n_groups);
+    let rows_of_group = |group: usize| {
+        let (pairs, group) = (pairs_of_part(n_rows, n_parts, group / n_groups), group % n_groups);
         let first_pair = |group: usize| pairs.start + pairs.len() * group / n_groups;
-        let group = task % n_groups;
-        let rows = 2 * first_pair(group)..(2 * first_pair(group + 1)).min(n_rows);
-        // SAFETY: each task has its own rows; this machine has the instruction set.
+        2 * first_pair(group)..(2 * first_pair(group + 1)).min(n_rows)
+    };
+    let pack = |rows: &Range<usize>, block: usize| {
+        let first = block * n_rows + rows.start;
+        let of_block = a.part(rows.clone(), block_range(a.columns, n_blocks, block));
+        // SAFETY: each task has its own rows of a block; this machine has the instruction set.
         unsafe {
-            for block in 0..n_blocks {
-                let first = block * n_rows + rows.start;
-                let of_block = a.part(rows.clone(), block_range(a.columns, n_blocks, block));
-                let values = shared.0.slice(first * BLOCK_K, rows.len() * BLOCK_K);
-                (functions.pack_rows)(of_block, values, shared.1.slice(first, rows.len()));
+            let values = shared.0.slice(first * BLOCK_K, rows.len() * BLOCK_K);
+            (functions.pack_rows)(of_block, values, shared.1.slice(first, rows.len()));
+        }
+    };
+    let pair = |rows: &Range<usize>| {
+        let (mut compared, n_compared) = ([[0; GROUP]; N_COMPARED], n_blocks.min(N_COMPARED));
+        // SAFETY: each task has its own rows, which are packed; this machine has the instruction set.
+        unsafe {
+            for (i, compared) in compared[..n_compared].iter_mut().enumerate() {
+                let masks = shared.1.slice(n_blocks * i / n_compared * n_rows + rows.start, rows.len());
+                compared[..rows.len()].copy_from_slice(masks);
             }
             let order = shared.2.slice(rows.start, rows.len());
-            if n_columns * a.columns < MIN_PAIRED_TERMS {
-                return order.iter_mut().zip(rows.start as u32..).for_each(|(row, i)| *row = i);
-            }
-            let masks = |block: usize| &*shared.1.slice(block * n_rows + rows.start, rows.len());
-            let mut compared = [[0; GROUP]; N_COMPARED];
-            let n_compared = n_blocks.min(N_COMPARED);
-            for (i, compared) in compared[..n_compared].iter_mut().enumerate() {
-                compared[..rows.len()].copy_from_slice(masks(n_blocks * i / n_compared));
-            }
             (functions.pair_rows)(&compared[..n_compared], rows.start as u32, order);
         }
-    });
+    };
+    let (n_groups, is_paired) = (n_parts * n_groups, n_columns * a.columns >= MIN_PAIRED_TERMS);
+    if a.row_stride == 1 {
+        // In memory, groups are beside each other.
+        for_each_task(n_blocks * n_groups, |task| pack(&rows_of_group(task % n_groups), task / n_groups));
+        for_each_task(if is_paired { n_groups } else { 0 }, |group| pair(&rows_of_group(group)));
+    } else {
+        for_each_task(n_groups, |group| {
+            let rows = rows_of_group(group);
+            (0..n_blocks).for_each(|block| pack(&rows, block));
+            if is_paired {
+                pair(&rows);
+            }
+        });
+    }
     let last = order[n_rows - 1];
     order[n_rows..].fill(last);
     Packed { values, masks, order, n_rows, n_blocks }
