@@ -159,6 +159,20 @@ mod tests {
     use crate::random::Key;
 
     #[test]
+    fn moments_without_a_gradient_become_zero() {
+        let rates = Rates { step_size: 0.1, inverse_root: 1.0, epsilon: 1e-4, beta1: 0.9 };
+        for isa in Isa::available() {
+            let (mut p, mut m, mut v) = ([0.5; 20], [1e-6; 20], [1e-30; 20]);
+            for _ in 0..20_000 {
+                update(isa, rates, &mut p, &[0.0; 20], &mut m, &mut v);
+                assert!(m.iter().chain(&v).all(|x| *x == 0.0 || x.is_normal()), "{isa:?}: {m:?} {v:?}");
+            }
+            assert_eq!((m, v), ([0.0; 20], [0.0; 20]), "{isa:?}");
+            assert!(p.iter().all(|p| (0.48..0.5).contains(p)), "{p:?}");
+        }
+    }
+
+    #[test]
     fn the_update_with_the_gradient_is_the_update_after_it() {
         let [rows, inputs, outputs] = [100, 301, 200];
         let key = Key::new(1, 7u32, 0);

@@ -487,12 +487,14 @@ mod tests {
     use super::*;
     use crate::random::Key;
 
-    /// Random values; units (columns) have different shares of zeros, some of them nothing else.
+    /// Random values; units (columns) have different shares of zeros, some of them nothing else. Every third row resembles the first, so that
+    /// neighbours are not the best partners.
     fn activations(rows: usize, columns: usize, salt: u32) -> Vec<f32> {
         let key = Key::new(5, 7u32, 0);
-        let density = |column: usize| 1.3 * key.uniform(column as u64, salt, 1) - 0.3;
+        let density = |unit: usize| 1.3 * key.uniform(unit as u64, salt, 1) - 0.3;
         let value = |i: usize| {
-            let is_zero = key.uniform(i as u64, salt, 2) > density(i % columns);
+            let unit = i / columns % 3 * columns + i % columns;
+            let is_zero = key.uniform(i as u64, salt, 2) > density(unit);
             if is_zero { 0.0 } else { (key.uniform(i as u64, salt, 3) * 2.0 - 1.0) as f32 }
         };
         (0..rows * columns).map(value).collect()
@@ -505,8 +507,9 @@ mod tests {
         c
     }
 
-    /// Rows, k and columns: odd numbers, a last panel that is not full, one part of the rows and several.
-    const SHAPES: [[usize; 3]; 4] = [[101, 500, 130], [100, 784, 500], [1031, 100, 65], [533, 129, 256]];
+    /// Rows, k and columns: odd numbers, a last panel that is not full, one part of the rows and several, partners that are chosen.
+    const SHAPES: [[usize; 3]; 5] =
+        [[101, 500, 130], [100, 784, 500], [1031, 100, 65], [533, 129, 256], [133, 801, 510]];
 
     #[test]
     fn nothing_but_zeros_is_skipped() {
