@@ -31,7 +31,8 @@ const MIN_ROWS: usize = 40;
 /// So many that their sums stay in the second-level cache, and if more buffers than C are written.
 const MAX_ROWS: usize = 512;
 const MAX_ROWS_OF_UPDATE: usize = 256;
-/// The most rows among which partners are chosen, and if that leaves threads without work; the blocks of k that are compared.
+/// Rows among which partners are chosen: at most, and at least where larger groups would leave threads without work. Then the blocks of k
+/// by which rows are compared.
 pub(super) const GROUP: usize = 64;
 const MIN_GROUP: usize = 16;
 const N_COMPARED: usize = 8;
@@ -219,7 +220,7 @@ fn pack_a<'a>(
     };
     let (n_groups, is_paired) = (n_parts * n_groups, n_columns * a.columns >= MIN_PAIRED_TERMS);
     if a.row_stride == 1 {
-        // In memory, groups are beside each other.
+        // Neighbouring groups of a block are next to each other in memory.
         for_each_task(n_blocks * n_groups, |task| pack(&rows_of_group(task % n_groups), task / n_groups));
         for_each_task(if is_paired { n_groups } else { 0 }, |group| pair(&rows_of_group(group)));
     } else {
