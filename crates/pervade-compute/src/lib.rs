@@ -18,6 +18,7 @@ pub mod cuda;
 mod cuda_options;
 mod error;
 pub mod math;
+mod moments;
 #[cfg(not(feature = "cuda"))]
 mod no_cuda;
 mod ops;

@@ -65,8 +65,15 @@ fn sources(folder: &str) -> String {
 }
 
 /// What describes a device rather than computes, and the inverse that only restoring a checkpoint needs.
-const NOT_COMPUTED: [&str; 6] =
-    ["name", "product_error", "is_host", "restarts_at_once", "steps_at_once", "moments_from_rows"];
+const NOT_COMPUTED: [&str; 7] = [
+    "name",
+    "product_error",
+    "is_host",
+    "restarts_at_once",
+    "steps_at_once",
+    "moments_from_rows",
+    "moment_index",
+];
 
 #[test]
 fn every_operation_has_a_case() {

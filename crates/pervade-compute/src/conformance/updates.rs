@@ -125,7 +125,6 @@ fn update_in_one_go<D: EveryOperation>(shape: [usize; 3], is_input: bool) -> Cas
     Case::against(
         format!("update in one go, {layer} {b}x{n}x{m}"),
         Tolerance::ExactOnHost(2.0),
-        // On the CPU: a device that stores the moments of weights in its own order has no separate step for them.
         move |_| Ok(wide(&updated_layer(&Cpu::new(), shape, is_input, false)?)),
         move |device: &D| Ok(wide(&updated_layer(device, shape, is_input, true)?)),
     )
@@ -162,7 +161,9 @@ fn updated_layer<D: EveryOperation>(
         }
         Ok(())
     })?;
-    let all = read_all(device, &params, &layout)?;
+    // A separate step leaves moments in the order of the weights.
+    let in_tiles = if in_one_go { &layout } else { &Layout::default() };
+    let all = read_all(device, &params, in_tiles)?;
     Ok(all.iter().flat_map(|values| without_padding(values, &layout, layer)).collect())
 }
 

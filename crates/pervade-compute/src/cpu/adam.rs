@@ -1,5 +1,5 @@
 //! Adam (Kingma and Ba, 2015): one pass over the flat buffers, or block by block while a layer's weight
-//! gradient is computed.
+//! gradient is computed. There, the moments of weights are in tiles (`tiles.rs`).
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use super::product::{Functions, Prepared, View, Written, product_alone, product_
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
-use crate::{AdamStep, Affine, BETA2, Params, inverse_root, step_size};
+use super::tiles::Tiles;
+use crate::{AdamStep, Affine, BETA2, Params, Slot, inverse_root, step_size};
 
 /// Parameters per task: four streams of 64 KiB, which fit into the second-level cache.
 const CHUNK: usize = 16 * 1024;
@@ -41,9 +42,17 @@ impl Rates {
 pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
     let rates = Rates::new(step, params.beta1);
     for restart in 0..params.restarts {
-        for slot in [layer.weight, layer.bias] {
-            adam_range(isa, params, restart, slot.range(), rates);
-        }
+        let base = restart * params.stride;
+        let Slot { rows, columns, .. } = layer.weight;
+        let [p, m, v] = [&mut params.values, &mut params.first_moments, &mut params.second_moments]
+            .map(|buffer| &mut buffer[base..][layer.weight.range()]);
+        let weight = Weight::new([rows, columns], p, m, v);
+        let gradients = params.gradients[base..][layer.weight.range()].par_chunks_exact(columns.max(1));
+        gradients.with_min_len(CHUNK / columns.max(1)).enumerate().team_for_each(|(row, g)| {
+            // SAFETY: each row is updated once.
+            unsafe { weight.update(isa, rates, row, 0, g) }
+        });
+        adam_range(isa, params, restart, layer.bias.range(), rates);
     }
 }
 
@@ -67,6 +76,45 @@ pub(super) fn adam_range(
         .team_for_each(|((p, g), (m, v))| update(isa, rates, p, g, m, v));
 }
 
+/// A weight and its moments, of which tasks update parts.
+#[derive(Clone, Copy)]
+struct Weight<'a> {
+    n_columns: usize,
+    p: Shared<'a>,
+    tiles: Tiles,
+    moments: [Shared<'a>; 2],
+}
+
+impl<'a> Weight<'a> {
+    fn new([n_rows, n_columns]: [usize; 2], p: &'a mut [f32], m: &'a mut [f32], v: &'a mut [f32]) -> Self {
+        let tiles = Tiles::new(n_rows, n_columns);
+        Self { n_columns, p: Shared::new(p), tiles, moments: [m, v].map(Shared::new) }
+    }
+
+    /// Updates the part of a row that begins at `column` with its gradient.
+    ///
+    /// # Safety
+    /// No other task updates it.
+    #[inline(always)]
+    unsafe fn update(self, isa: Isa, rates: Rates, row: usize, column: usize, g: &[f32]) {
+        for part in self.tiles.parts(column..column + g.len()) {
+            let (g, at) = (&g[part.start - column..part.end - column], self.tiles.index(row, part.start));
+            // SAFETY: as the caller guarantees.
+            unsafe {
+                let p = self.p.slice(row * self.n_columns + part.start, g.len());
+                let [m, v] = self.moments.map(|moments| moments.slice(at, g.len()));
+                update(isa, rates, p, g, m, v);
+            }
+        }
+    }
+
+    /// What is written with a product whose first element is at this row and column.
+    fn written(&self, first: [usize; 2]) -> Written<'a> {
+        let moments = Some((self.tiles, self.moments));
+        Written { c: self.p, n_columns: self.n_columns, moments, mask: None, first }
+    }
+}
+
 /// Rows and columns of the block of a weight gradient that a task computes and applies: 64 KiB, which stay in the
 /// second-level cache together with their parameters and moments.
 const BLOCK: [usize; 2] = [64, 256];
@@ -88,15 +136,12 @@ pub(super) fn product_update(
 ) {
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
-    let buffers = [p, m, v].map(Shared::new);
-    let update_row = |row: usize, column: usize, g: &[f32]| {
-        // SAFETY: parts of rows do not overlap, and each belongs to one task.
-        let [p, m, v] = buffers.map(|buffer| unsafe { buffer.slice(row * n_columns + column, g.len()) });
-        update(isa, rates, p, g, m, v);
-    };
-    let written = |first: usize| Written { buffers: &buffers, mask: None, first, row_stride: n_columns };
+    let weight = Weight::new([n_rows, n_columns], p, m, v);
+    // SAFETY: parts of rows do not overlap, and each belongs to one task.
+    let update_row =
+        |row: usize, column: usize, g: &[f32]| unsafe { weight.update(isa, rates, row, column, g) };
     let functions = Functions::of(isa);
-    if product_skipping(functions, a, b, written(0), update_row) {
+    if product_skipping(functions, a, b, weight.written([0, 0]), update_row) {
         return;
     }
     let update_block = |block: usize, panels: Option<&[f32]>| {
@@ -110,7 +155,7 @@ pub(super) fn product_update(
             }
             let gradient = &mut buffer[..needed];
             let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
-            let written = Some(written(rows.start * n_columns + columns.start));
+            let written = Some(weight.written([rows.start, columns.start]));
             let panels = panels.map(|panels| &panels[columns.start * b.rows()..]);
             product_alone(isa, a, b, gradient, Prepared { panels, written });
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
@@ -157,6 +202,7 @@ for_isa! {
 mod tests {
     use super::*;
     use crate::random::Key;
+    use crate::{Cpu, Memory};
 
     #[test]
     fn moments_without_a_gradient_become_zero() {
@@ -190,6 +236,10 @@ mod tests {
                 let [mut p, mut m, mut v] = [3, 4, 5].map(|salt| random(n, salt));
                 let [mut p2, mut m2, mut v2] = [p.clone(), m.clone(), v.clone()];
                 product_update(isa, x, dy, rates, &mut p, &mut m, &mut v);
+                let weight = [Slot { offset: 0, rows: inputs, columns: outputs }];
+                for moments in [&mut m, &mut v, &mut m2, &mut v2] {
+                    Cpu::new().moments_to_rows(&weight, n, moments);
+                }
                 let mut gradient = vec![0.0; n];
                 product_alone(isa, x, dy, &mut gradient, Prepared::default());
                 update(isa, rates, &mut p2, &gradient, &mut m2, &mut v2);

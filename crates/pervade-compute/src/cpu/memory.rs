@@ -1,8 +1,9 @@
 //! The CPU as a device, and its buffers.
 
 use super::simd::Isa;
+use super::tiles::Tiles;
 use super::{pages, team};
-use crate::{Memory, Params, Recording, Result, Tick};
+use crate::{Memory, Params, Recording, Result, Slot, Tick};
 
 /// Parameters from which threads stay awake during a step. Smaller networks would leave them waiting most of the time, at the
 /// cost of other programs.
@@ -82,6 +83,10 @@ impl Memory for Cpu {
     fn read(&self, from: &Vec<f32>, offset: usize, into: &mut [f32]) -> Result<()> {
         into.copy_from_slice(&from[offset..offset + into.len()]);
         Ok(())
+    }
+
+    fn moment_index(&self, weight: &Slot, row: usize, column: usize) -> usize {
+        Tiles::new(weight.rows, weight.columns).index(row, column)
     }
 }
 

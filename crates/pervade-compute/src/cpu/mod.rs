@@ -28,6 +28,7 @@ mod soft_clusters;
 mod stick_breaking;
 mod sums;
 mod team;
+mod tiles;
 mod typed;
 
 pub use block::{Block, argmax};

@@ -27,6 +27,7 @@ use std::ops::Range;
 use super::shared::Shared;
 use super::simd::{Isa, Vector};
 use super::team::for_each_task;
+use super::tiles::Tiles;
 pub(super) use skip::product_skipping;
 use tile::tile;
 
@@ -132,15 +133,19 @@ pub(super) struct Prepared<'a> {
     pub(super) written: Option<Written<'a>>,
 }
 
-/// Blocks of C's shape that are written once the product is known: the offset of their first element and the stride of their
-/// rows. Other threads have read them since they were last written: they are prefetched for writing meanwhile.
+/// What is written once the product is known. Other threads have read it since it was last written: it is prefetched for writing
+/// meanwhile.
 #[derive(Clone, Copy)]
 pub(super) struct Written<'a> {
-    pub(super) buffers: &'a [Shared<'a>],
-    /// A block that is only read then.
+    /// C or a weight, row-major.
+    pub(super) c: Shared<'a>,
+    pub(super) n_columns: usize,
+    /// Adam's moments of the weight.
+    pub(super) moments: Option<(Tiles, [Shared<'a>; 2])>,
+    /// A matrix of the shape of `c` that is only read then.
     pub(super) mask: Option<&'a [f32]>,
-    pub(super) first: usize,
-    pub(super) row_stride: usize,
+    /// The row and column of these where the product's first element is.
+    pub(super) first: [usize; 2],
 }
 
 fn product_with(
@@ -162,12 +167,12 @@ fn product_with(
         assert!(bias.len() >= b.columns, "bias of a product");
     }
     let (rows, width) = ((0, a.rows), b.columns);
-    let (panels, c) = (prepared.panels, [Shared::new(c)]);
+    let (panels, c) = (prepared.panels, Shared::new(c));
     assert!(panels.is_none_or(|panels| panels.len() >= b.rows * b.columns), "all panels of B");
     let mask = if let Epilogue::Mask(mask) = epilogue { Some(mask) } else { None };
-    let of_c = Written { buffers: &c, mask, first: 0, row_stride: b.columns };
+    let of_c = Written { c, n_columns: b.columns, moments: None, mask, first: [0, 0] };
     let written = prepared.written.unwrap_or(of_c);
-    let whole = Task { a, packed: None, b, panels, epilogue, c: c[0], rows, column: 0, width, written };
+    let whole = Task { a, packed: None, b, panels, epilogue, c, rows, column: 0, width, written };
     let functions = Functions::of(isa);
     let finish = |row: usize, column: usize, line: &[f32]| {
         tile::finish(&Task { column, width: line.len(), ..whole }, row, line);
@@ -480,7 +485,7 @@ fn transpose<V: Vector>(
 }
 
 /// Elements per cache line.
-const CACHE_LINE: usize = 16;
+pub(super) const CACHE_LINE: usize = 16;
 
 /// Prefetches some elements; addresses may be beyond the buffer: nothing is read.
 #[inline(always)]
@@ -489,27 +494,22 @@ fn prefetch<V: Vector>(from: *const f32, len: usize) {
 }
 
 impl Written<'_> {
-    /// The number of blocks.
-    fn len(self) -> usize {
-        self.buffers.len() + usize::from(self.mask.is_some())
-    }
-
-    /// Prefetches a part of a row of one block.
-    #[inline(always)]
-    fn prefetch_one<V: Vector>(self, block: usize, row: usize, column: usize, len: usize) {
-        let first = self.first + row * self.row_stride + column;
-        if let Some(buffer) = self.buffers.get(block) {
-            let from = buffer.at(first);
-            (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch_for_write(from.wrapping_add(i)));
-        } else if let Some(mask) = self.mask {
-            prefetch::<V>(mask.as_ptr().wrapping_add(first), len);
-        }
-    }
-
-    /// The same of all blocks.
+    /// Prefetches a part of a row.
     #[inline(always)]
     fn prefetch<V: Vector>(self, row: usize, column: usize, len: usize) {
-        (0..self.len()).for_each(|block| self.prefetch_one::<V>(block, row, column, len));
+        let (row, column) = (self.first[0] + row, self.first[1] + column);
+        let for_write = |buffer: Shared, first: usize| {
+            let from = buffer.at(first);
+            (0..len).step_by(CACHE_LINE).for_each(|i| V::prefetch_for_write(from.wrapping_add(i)));
+        };
+        let first = row * self.n_columns + column;
+        for_write(self.c, first);
+        if let Some(mask) = self.mask {
+            prefetch::<V>(mask.as_ptr().wrapping_add(first), len);
+        }
+        if let Some((tiles, moments)) = self.moments {
+            moments.into_iter().for_each(|buffer| for_write(buffer, tiles.index(row, column)));
+        }
     }
 }
 

@@ -45,11 +45,7 @@ impl Memory for Cuda {
         self.driver.read(from, offset, into)
     }
 
-    fn moments_to_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
-        moments::reorder(weights, stride, moments, true);
-    }
-
-    fn moments_from_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
-        moments::reorder(weights, stride, moments, false);
+    fn moment_index(&self, weight: &Slot, row: usize, column: usize) -> usize {
+        moments::index_in_tiles(weight, row, column)
     }
 }

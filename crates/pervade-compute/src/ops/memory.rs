@@ -1,6 +1,6 @@
 //! A device and its buffers.
 
-use crate::{Result, Slot};
+use crate::{Result, Slot, moments};
 
 /// A device and its memory.
 pub trait Memory: Sync + 'static {
@@ -31,10 +31,19 @@ pub trait Memory: Sync + 'static {
     /// Copies elements `offset..` of `from` to the host.
     fn read(&self, from: &Self::Buffer, offset: usize, into: &mut [f32]) -> Result<()>;
 
-    /// Reorders Adam's moments of `weights`, as returned by `read` (`stride` elements per restart), to row-major order: a
-    /// device may store them in a different order.
-    fn moments_to_rows(&self, _weights: &[Slot], _stride: usize, _moments: &mut [f32]) {}
+    /// Where Adam's moments of an element of `weight` are, counted from the weight's first: devices store them in tiles. (Where
+    /// [`Layers::adam`](crate::Layers::adam) updates a weight, they are in the order of its elements.)
+    fn moment_index(&self, weight: &Slot, row: usize, column: usize) -> usize;
+
+    /// Reorders Adam's moments of `weights`, as returned by `read` (`stride` elements per restart), to row-major order.
+    fn moments_to_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
+        let index = |weight: &Slot, row, column| self.moment_index(weight, row, column);
+        moments::reorder(weights, stride, moments, true, index);
+    }
 
     /// The inverse of [`Memory::moments_to_rows`], for `write`.
-    fn moments_from_rows(&self, _weights: &[Slot], _stride: usize, _moments: &mut [f32]) {}
+    fn moments_from_rows(&self, weights: &[Slot], stride: usize, moments: &mut [f32]) {
+        let index = |weight: &Slot, row, column| self.moment_index(weight, row, column);
+        moments::reorder(weights, stride, moments, false, index);
+    }
 }

@@ -114,7 +114,12 @@ fn pretrain_gradients(run: &Run<'_, Cpu>, phase: usize, values: Vec<f32>) -> Vec
     pack.params.values = values;
     let mut seen = None;
     pretrain(run, &mut pack, &mut Saver, &mut |pack| {
-        seen.get_or_insert_with(|| pack.params.first_moments.iter().map(|m| m / (1.0 - 0.9)).collect());
+        seen.get_or_insert_with(|| {
+            let mut moments = pack.params.first_moments.clone();
+            let weights = run.architecture.layout.weights();
+            run.device.moments_to_rows(&weights, pack.params.stride, &mut moments);
+            moments.iter().map(|m| m / (1.0 - 0.9)).collect()
+        });
         Ok(true)
     })
     .unwrap();

@@ -9,6 +9,7 @@
 //! does zero times B differ from nothing; training ends there in any case.)
 
 use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -72,6 +73,8 @@ pub(super) struct Task<'a> {
     column: usize,
     width: usize,
     written: Written<'a>,
+    /// Called with each part of a row of the product: the row, the first column, and the values.
+    finish: &'a (dyn Fn(usize, usize, &[f32]) + Sync),
 }
 
 #[derive(Clone, Copy)]
@@ -92,7 +95,7 @@ pub(in crate::cpu) fn product_skipping(
     written: Written,
     finish: impl Fn(usize, usize, &[f32]) + Sync + Send,
 ) -> bool {
-    let Some(plan) = Plan::new(functions, a, b, written.buffers.len() > 1) else {
+    let Some(plan) = Plan::new(functions, a, b, written.moments.is_some()) else {
         return false;
     };
     let mut buffers = PACKED_A.take();
@@ -101,8 +104,7 @@ pub(in crate::cpu) fn product_skipping(
         let (part, column) = (task / plan.n_panels, task % plan.n_panels * plan.panel_columns);
         let pairs = pairs_of_part(a.rows, plan.n_parts, part);
         let width = plan.panel_columns.min(b.columns - column);
-        let rows = 2 * pairs.start..(2 * pairs.end).min(a.rows);
-        let task = Task { a: packed, b, pairs, column, width, written };
+        let task = Task { a: packed, b, pairs, column, width, written, finish: &finish };
         SUMS.with_borrow_mut(|sums| {
             let sums = aligned(sums, 2 * task.pairs.len() * plan.panel_columns);
             // SAFETY: this machine has the instruction set.
@@ -114,9 +116,6 @@ pub(in crate::cpu) fn product_skipping(
                     sums,
                 );
             });
-            for (&row, line) in packed.order[rows].iter().zip(sums.chunks_exact(plan.panel_columns)) {
-                finish(row as usize, column, &line[..width]);
-            }
         });
     });
     PACKED_A.set(buffers);
@@ -319,7 +318,7 @@ fn copy_line<V: Vector>(from: &[f32], to: &mut [f32]) -> u64 {
     nonzero_bits::<V>(from)
 }
 
-/// Sums the pairs of a task over all k, into `sums` [row of the task, panel columns].
+/// Sums the pairs of a task over all k, in `sums` [row of the task, panel columns], and finishes their rows.
 #[inline(always)]
 pub(super) unsafe fn sum_pairs<V: Vector>(
     task: &Task,
@@ -360,28 +359,40 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
                 let lines = rows.map(|row| a.values.as_ptr().add((first + row) * BLOCK_K));
                 let mask = a.masks.get_unchecked(first + rows[0]) | a.masks.get_unchecked(first + rows[1]);
                 let to = sums.as_mut_ptr().add(2 * i * W * V::LANES);
-                add_pair::<V, W>(lines, mask, block_b.as_ptr(), to, block == 0);
+                let from = if block == 0 { None } else { Some(to.cast_const()) };
+                if block + 1 < a.n_blocks {
+                    add_pair::<V, W>(lines, mask, block_b.as_ptr(), from, to);
+                } else {
+                    // Not to the sums' place: what is written there would be moved to the second-level cache for nothing.
+                    let mut last = MaybeUninit::<[[V; W]; 2]>::uninit();
+                    let last = last.as_mut_ptr().cast::<f32>();
+                    add_pair::<V, W>(lines, mask, block_b.as_ptr(), from, last);
+                    for h in 0..if rows[0] == rows[1] { 1 } else { 2 } {
+                        let line = std::slice::from_raw_parts(last.add(h * W * V::LANES), width);
+                        (task.finish)(rows[h], column, line);
+                    }
+                }
             }
         }
     }
 }
 
-/// Adds the products of one block to the sums of two rows.
+/// Adds the products of one block to the sums of two rows, if there are any yet, and stores them.
 #[inline(always)]
 unsafe fn add_pair<V: Vector, const W: usize>(
     lines: [*const f32; 2],
     mut mask: u64,
     block_b: *const f32,
+    from: Option<*const f32>,
     to: *mut f32,
-    is_first: bool,
 ) {
     // SAFETY: guaranteed by the caller; bits of the mask are below the number of k of the block.
     unsafe {
         let mut sums = [[V::zero(); W]; 2];
-        if !is_first {
+        if let Some(from) = from {
             for h in 0..2 {
                 for w in 0..W {
-                    sums[h][w] = V::load(to.add((h * W + w) * V::LANES));
+                    sums[h][w] = V::load(from.add((h * W + w) * V::LANES));
                 }
             }
         }
@@ -467,9 +478,9 @@ impl Ahead {
 /// What is written with the sums of a task, prefetched evenly while the pairs of all blocks are summed.
 #[derive(Default)]
 struct WrittenAhead {
-    /// Parts of rows, of each block.
+    /// Rows of the task, in the order of their pairs.
     n_prefetched: usize,
-    /// What is due, times the number of blocks.
+    /// The rows that are due, times the number of blocks.
     due: usize,
 }
 
@@ -477,12 +488,11 @@ impl WrittenAhead {
     /// The share of one pair and block.
     #[inline(always)]
     fn prefetch<V: Vector>(&mut self, task: &Task) {
-        let n_written = task.written.len();
-        self.due += 2 * n_written;
+        self.due += 2;
         while self.due >= task.a.n_blocks {
             self.due -= task.a.n_blocks;
-            let row = task.a.order[2 * task.pairs.start + self.n_prefetched / n_written] as usize;
-            task.written.prefetch_one::<V>(self.n_prefetched % n_written, row, task.column, task.width);
+            let row = task.a.order[2 * task.pairs.start + self.n_prefetched] as usize;
+            task.written.prefetch::<V>(row, task.column, task.width);
             self.n_prefetched += 1;
         }
     }
@@ -546,12 +556,13 @@ mod tests {
                 let expected = dense(isa, av, bv);
                 for (av, bv) in [(av, bv), (av_t, bv), (av, bv_t)] {
                     let mut c = vec![f32::NAN; m * n];
-                    let shared = [Shared::new(&mut c)];
-                    let written = Written { buffers: &shared, mask: None, first: 0, row_stride: n };
+                    let shared = Shared::new(&mut c);
+                    let written =
+                        Written { c: shared, n_columns: n, moments: None, mask: None, first: [0, 0] };
                     let was_skipped =
                         product_skipping(Functions::of(isa), av, bv, written, |row, column, line| {
                             // SAFETY: each part of a row is given once.
-                            unsafe { shared[0].slice(row * n + column, line.len()) }.copy_from_slice(line);
+                            unsafe { shared.slice(row * n + column, line.len()) }.copy_from_slice(line);
                         });
                     assert!(was_skipped, "{m} x {k} x {n}");
                     assert_eq!(c, expected, "{isa:?} {m} x {k} x {n}");
@@ -584,11 +595,12 @@ mod tests {
         for (values, [m, k, n]) in
             [(&ones, [200, 500, 200]), (&zeros, [50, 50, 200]), (&zeros, [500, 2000, 9])]
         {
+            let c = Shared::new(&mut []);
             assert!(!product_skipping(
                 functions,
                 View::new(values, m, k),
                 View::new(values, k, n),
-                Written { buffers: &[], mask: None, first: 0, row_stride: n },
+                Written { c, n_columns: n, moments: None, mask: None, first: [0, 0] },
                 never
             ));
         }
