@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::layers::column_sums;
 use super::product::{Functions, Prepared, View, Written, product_alone, product_skipping, with_panels};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
@@ -42,13 +43,10 @@ impl Rates {
 pub(super) fn adam_layer(isa: Isa, params: &mut Params<Vec<f32>>, layer: Affine, step: &AdamStep) {
     let rates = Rates::new(step, params.beta1);
     for restart in 0..params.restarts {
-        let base = restart * params.stride;
-        let Slot { rows, columns, .. } = layer.weight;
-        let [p, m, v] = [&mut params.values, &mut params.first_moments, &mut params.second_moments]
-            .map(|buffer| &mut buffer[base..][layer.weight.range()]);
-        let weight = Weight::new([rows, columns], p, m, v);
-        let gradients = params.gradients[base..][layer.weight.range()].par_chunks_exact(columns.max(1));
-        gradients.with_min_len(CHUNK / columns.max(1)).enumerate().team_for_each(|(row, g)| {
+        let (weight, gradients) = Weight::of(params, restart, layer.weight);
+        let (columns, range) = (layer.weight.columns.max(1), layer.weight.range());
+        let rows = gradients[range].par_chunks_exact(columns).with_min_len(CHUNK / columns);
+        rows.enumerate().team_for_each(|(row, g)| {
             // SAFETY: each row is updated once.
             unsafe { weight.update(isa, rates, row, 0, g) }
         });
@@ -78,7 +76,7 @@ pub(super) fn adam_range(
 
 /// A weight and its moments, of which tasks update parts.
 #[derive(Clone, Copy)]
-struct Weight<'a> {
+pub(super) struct Weight<'a> {
     n_columns: usize,
     p: Shared<'a>,
     tiles: Tiles,
@@ -86,9 +84,17 @@ struct Weight<'a> {
 }
 
 impl<'a> Weight<'a> {
-    fn new([n_rows, n_columns]: [usize; 2], p: &'a mut [f32], m: &'a mut [f32], v: &'a mut [f32]) -> Self {
-        let tiles = Tiles::new(n_rows, n_columns);
-        Self { n_columns, p: Shared::new(p), tiles, moments: [m, v].map(Shared::new) }
+    /// A weight of a restart, and the gradients of that restart.
+    pub(super) fn of(params: &'a mut Params<Vec<f32>>, restart: usize, slot: Slot) -> (Self, &'a mut [f32]) {
+        let base = restart * params.stride;
+        let [p, m, v] = [&mut params.values, &mut params.first_moments, &mut params.second_moments]
+            .map(|buffer| &mut buffer[base..][slot.range()]);
+        (Self::new([slot.rows, slot.columns], [p, m, v]), &mut params.gradients[base..])
+    }
+
+    fn new([n_rows, n_columns]: [usize; 2], parameters_and_moments: [&'a mut [f32]; 3]) -> Self {
+        let [p, m, v] = parameters_and_moments.map(Shared::new);
+        Self { n_columns, p, tiles: Tiles::new(n_rows, n_columns), moments: [m, v] }
     }
 
     /// Updates the part of a row that begins at `column` with its gradient.
@@ -124,26 +130,25 @@ thread_local! {
     static GRADIENT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A step of Adam with the gradient A B, which is never stored as a whole.
+/// A step of Adam with the gradient A B, which is never stored as a whole. The sums of B's columns, the gradient of the bias, are stored.
 pub(super) fn product_update(
     isa: Isa,
     a: View,
     b: View,
     rates: Rates,
-    p: &mut [f32],
-    m: &mut [f32],
-    v: &mut [f32],
+    weight: Weight,
+    sums_of_b: &mut [f32],
 ) {
     let (n_rows, n_columns) = (a.rows(), b.columns());
     let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
-    let weight = Weight::new([n_rows, n_columns], p, m, v);
     // SAFETY: parts of rows do not overlap, and each belongs to one task.
     let update_row =
         |row: usize, column: usize, g: &[f32]| unsafe { weight.update(isa, rates, row, column, g) };
     let functions = Functions::of(isa);
-    if product_skipping(functions, a, b, weight.written([0, 0]), update_row) {
+    if product_skipping(functions, a, b, weight.written([0, 0]), Some(&mut *sums_of_b), update_row) {
         return;
     }
+    column_sums(isa, b, sums_of_b);
     let update_block = |block: usize, panels: Option<&[f32]>| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
@@ -235,7 +240,9 @@ mod tests {
                 let rates = Rates { step_size: 0.1, inverse_root: 1.5, epsilon: 1e-4, beta1: 0.9 };
                 let [mut p, mut m, mut v] = [3, 4, 5].map(|salt| random(n, salt));
                 let [mut p2, mut m2, mut v2] = [p.clone(), m.clone(), v.clone()];
-                product_update(isa, x, dy, rates, &mut p, &mut m, &mut v);
+                let mut sums = vec![f32::NAN; outputs];
+                let weight = Weight::new([inputs, outputs], [&mut p, &mut m, &mut v]);
+                product_update(isa, x, dy, rates, weight, &mut sums);
                 let weight = [Slot { offset: 0, rows: inputs, columns: outputs }];
                 for moments in [&mut m, &mut v, &mut m2, &mut v2] {
                     Cpu::new().moments_to_rows(&weight, n, moments);
@@ -244,6 +251,9 @@ mod tests {
                 product_alone(isa, x, dy, &mut gradient, Prepared::default());
                 update(isa, rates, &mut p2, &gradient, &mut m2, &mut v2);
                 assert_eq!((p, m, v), (p2, m2, v2), "{isa:?}");
+                let mut expected = vec![0.0; outputs];
+                column_sums(isa, dy, &mut expected);
+                assert_eq!(sums, expected, "{isa:?}");
             }
         }
     }

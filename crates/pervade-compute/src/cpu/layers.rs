@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::activation;
-use super::adam::{Rates, adam_range, product_update};
+use super::adam::{Rates, Weight, adam_range, product_update};
 use super::product::{Epilogue, View, product};
 use super::simd::{Isa, for_isa};
 use super::team::TeamForEach;
@@ -46,22 +46,18 @@ impl Layers for Cpu {
         update: Option<&AdamStep>,
     ) -> Result<()> {
         for restart in 0..params.restarts {
-            let base = restart * params.stride;
             let x_of = View::new(&x.data[restart * x.stride()..], x.rows, x.columns).transposed();
-            let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
-            let dy_view = View::new(dy_of, dy.rows, dy.columns);
-            let (weight, rates) = (layer.weight.range(), update.map(|step| Rates::new(step, params.beta1)));
-            let (d_weight, d_bias) = params.gradients[base..].split_at_mut(layer.bias.offset);
-            let d_bias = &mut d_bias[..layer.bias.columns];
-            column_sums(self.isa, dy_of, d_bias);
-            let Some(rates) = rates else {
-                product(self.isa, x_of, dy_view, Epilogue::Store, &mut d_weight[weight]);
-                continue;
-            };
-            let [p, m, v] = [&mut params.values, &mut params.first_moments, &mut params.second_moments]
-                .map(|buffer| &mut buffer[base..][weight.clone()]);
-            product_update(self.isa, x_of, dy_view, rates, p, m, v);
-            adam_range(self.isa, params, restart, layer.bias.range(), rates);
+            let dy_of = View::new(&dy.data[restart * dy.stride()..], dy.rows, dy.columns);
+            if let Some(step) = update {
+                let rates = Rates::new(step, params.beta1);
+                let (weight, gradients) = Weight::of(params, restart, layer.weight);
+                product_update(self.isa, x_of, dy_of, rates, weight, &mut gradients[layer.bias.range()]);
+                adam_range(self.isa, params, restart, layer.bias.range(), rates);
+            } else {
+                let gradients = &mut params.gradients[restart * params.stride..];
+                column_sums(self.isa, dy_of, &mut gradients[layer.bias.range()]);
+                product(self.isa, x_of, dy_of, Epilogue::Store, &mut gradients[layer.weight.range()]);
+            }
         }
         Ok(())
     }
@@ -152,9 +148,10 @@ fn weight(values: &[f32], layer: Affine) -> View<'_> {
 /// Columns per task of a sum over rows: their sums fit into registers.
 const STRIPE: usize = 64;
 
-/// Sum over rows of each column.
-pub(super) fn column_sums(isa: Isa, rows: &[f32], sums: &mut [f32]) {
-    let n_columns = sums.len();
+/// Sum over rows of each column of a row-major matrix.
+pub(super) fn column_sums(isa: Isa, matrix: View, sums: &mut [f32]) {
+    let (rows, n_columns) = (matrix.row_major(), matrix.columns());
+    let sums = &mut sums[..n_columns];
     let stripes = sums.par_chunks_mut(STRIPE).enumerate();
     stripes.team_for_each(|(stripe, sums)| stripe_sums(isa, rows, n_columns, stripe * STRIPE, sums));
 }

@@ -57,6 +57,12 @@ impl<'a> View<'a> {
         self.columns
     }
 
+    /// All elements, row by row.
+    pub(super) fn row_major(&self) -> &'a [f32] {
+        assert!(self.column_stride == 1 && self.row_stride == self.columns, "a row-major matrix");
+        &self.values[..self.rows * self.columns]
+    }
+
     /// The submatrix of these rows and columns.
     pub(super) fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
         assert!(rows.end <= self.rows && columns.end <= self.columns, "a submatrix inside the matrix");
@@ -177,7 +183,7 @@ fn product_with(
     let finish = |row: usize, column: usize, line: &[f32]| {
         tile::finish(&Task { column, width: line.len(), ..whole }, row, line);
     };
-    if alone || !product_skipping(functions, a, b, written, finish) {
+    if alone || !product_skipping(functions, a, b, written, None, finish) {
         run(&whole, alone, functions);
     }
 }

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::layers::column_sums;
+use super::product::View;
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -125,7 +126,7 @@ impl CpuBatch {
         for restart in 0..params.restarts {
             let gradients = &mut params.gradients[restart * params.stride..];
             let dy_of = &dy.data[restart * dy.stride()..(restart + 1) * dy.stride()];
-            column_sums(isa, dy_of, &mut gradients[layer.bias.range()]);
+            column_sums(isa, View::new(dy_of, b, outputs), &mut gradients[layer.bias.range()]);
             let d_weight = Shared::new(&mut gradients[layer.weight.range()]);
             for_each_task(outputs.div_ceil(STRIPE), |stripe| {
                 let first = stripe * STRIPE;

@@ -73,6 +73,8 @@ pub(super) struct Task<'a> {
     column: usize,
     width: usize,
     written: Written<'a>,
+    /// Where the sums of B's columns go.
+    sums_of_b: Option<Shared<'a>>,
     /// Called with each part of a row of the product: the row, the first column, and the values.
     finish: &'a (dyn Fn(usize, usize, &[f32]) + Sync),
 }
@@ -87,24 +89,27 @@ struct Packed<'a> {
 }
 
 /// Computes A B and calls `finish` with parts of its rows (row, first column, values), or returns false if skipping zeros is not worth it.
-/// The same parts of what is `written` with them are prefetched.
+/// The same parts of what is `written` with them are prefetched. The sums of B's columns are stored if they have a place.
 pub(in crate::cpu) fn product_skipping(
     functions: Functions,
     a: View,
     b: View,
     written: Written,
+    sums_of_b: Option<&mut [f32]>,
     finish: impl Fn(usize, usize, &[f32]) + Sync + Send,
 ) -> bool {
     let Some(plan) = Plan::new(functions, a, b, written.moments.is_some()) else {
         return false;
     };
+    let sums_of_b = sums_of_b.map(Shared::new);
     let mut buffers = PACKED_A.take();
     let packed = pack_a(functions, a, b.columns, plan.n_parts, &mut buffers);
     for_each_task(plan.n_parts * plan.n_panels, |task| {
         let (part, column) = (task / plan.n_panels, task % plan.n_panels * plan.panel_columns);
         let pairs = pairs_of_part(a.rows, plan.n_parts, part);
         let width = plan.panel_columns.min(b.columns - column);
-        let task = Task { a: packed, b, pairs, column, width, written, finish: &finish };
+        let sums_of_b = sums_of_b.filter(|_| part == 0);
+        let task = Task { a: packed, b, pairs, column, width, written, sums_of_b, finish: &finish };
         SUMS.with_borrow_mut(|sums| {
             let sums = aligned(sums, 2 * task.pairs.len() * plan.panel_columns);
             // SAFETY: this machine has the instruction set.
@@ -338,9 +343,16 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
     assert!(block_b.len() >= BLOCK_K * W * V::LANES && sums.len() >= 2 * task.pairs.len() * W * V::LANES);
     assert!(a.values.len() >= a.n_blocks * a.n_rows * BLOCK_K && a.masks.len() >= a.n_blocks * a.n_rows);
     let mut written = WrittenAhead::default();
+    // SAFETY: this machine has the instruction set.
+    let mut sums_of_b = [unsafe { V::zero() }; W];
     for block in 0..a.n_blocks {
         let of_block = b.part(block_range(b.rows, a.n_blocks, block), 0..b.columns);
         pack::<V, W>(of_block, column, width, block_b);
+        if task.sums_of_b.is_some() {
+            let lines = block_b.chunks_exact(W * V::LANES).take(of_block.rows);
+            // SAFETY: each line has W vectors.
+            lines.for_each(|line| unsafe { add_line(&mut sums_of_b, line) });
+        }
         let mut ahead = Ahead::new::<V, W>(task, block);
         let first = block * a.n_rows;
         let order = &a.order[2 * task.pairs.start..2 * task.pairs.end];
@@ -352,7 +364,7 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
                 let line = a.values.as_ptr().wrapping_add((first + row as usize) * BLOCK_K);
                 prefetch::<V>(line, BLOCK_K);
             }
-            written.prefetch::<V>(task);
+            written.prefetch::<V>(task, block);
             // SAFETY: A's block and masks have these rows by the checks above, the block of B has BLOCK_K rows of W vectors, and the sums
             // have two rows of W vectors for each pair.
             unsafe {
@@ -374,6 +386,22 @@ unsafe fn sum_blocks<V: Vector, const W: usize>(task: &Task, block_b: &mut [f32]
                 }
             }
         }
+    }
+    if let Some(to) = task.sums_of_b {
+        // SAFETY: a task for these columns and the first rows is the only one to store their sums; W vectors are W LANES numbers.
+        unsafe {
+            let sums = std::slice::from_raw_parts((&raw const sums_of_b).cast::<f32>(), width);
+            to.slice(column, width).copy_from_slice(sums);
+        }
+    }
+}
+
+/// Adds a line of B to the sums of its columns.
+#[inline(always)]
+unsafe fn add_line<V: Vector, const W: usize>(sums: &mut [V; W], line: &[f32]) {
+    for w in 0..W {
+        // SAFETY: guaranteed by the caller. (A product by one is exact.)
+        unsafe { sums[w] = sums[w].add_product(V::splat(1.0), V::load(line.as_ptr().add(w * V::LANES))) };
     }
 }
 
@@ -475,22 +503,29 @@ impl Ahead {
     }
 }
 
-/// What is written with the sums of a task, prefetched evenly while the pairs of all blocks are summed.
+/// The blocks during which what is written is prefetched: earlier, it would have left the second-level cache again.
+const MOST_BLOCKS_AHEAD: usize = 4;
+
+/// What is written with the sums of a task, prefetched evenly while the pairs of the last blocks are summed.
 #[derive(Default)]
 struct WrittenAhead {
     /// Rows of the task, in the order of their pairs.
     n_prefetched: usize,
-    /// The rows that are due, times the number of blocks.
+    /// The rows that are due, times the number of these blocks.
     due: usize,
 }
 
 impl WrittenAhead {
     /// The share of one pair and block.
     #[inline(always)]
-    fn prefetch<V: Vector>(&mut self, task: &Task) {
+    fn prefetch<V: Vector>(&mut self, task: &Task, block: usize) {
+        let n_blocks = task.a.n_blocks.min(MOST_BLOCKS_AHEAD);
+        if block + n_blocks < task.a.n_blocks {
+            return;
+        }
         self.due += 2;
-        while self.due >= task.a.n_blocks {
-            self.due -= task.a.n_blocks;
+        while self.due >= n_blocks {
+            self.due -= n_blocks;
             let row = task.a.order[2 * task.pairs.start + self.n_prefetched] as usize;
             task.written.prefetch::<V>(row, task.column, task.width);
             self.n_prefetched += 1;
@@ -560,7 +595,7 @@ mod tests {
                     let written =
                         Written { c: shared, n_columns: n, moments: None, mask: None, first: [0, 0] };
                     let was_skipped =
-                        product_skipping(Functions::of(isa), av, bv, written, |row, column, line| {
+                        product_skipping(Functions::of(isa), av, bv, written, None, |row, column, line| {
                             // SAFETY: each part of a row is given once.
                             unsafe { shared.slice(row * n + column, line.len()) }.copy_from_slice(line);
                         });
@@ -601,6 +636,7 @@ mod tests {
                 View::new(values, m, k),
                 View::new(values, k, n),
                 Written { c, n_columns: n, moments: None, mask: None, first: [0, 0] },
+                None,
                 never
             ));
         }
