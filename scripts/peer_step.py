@@ -1,9 +1,9 @@
-"""Times the training steps of PyTorch and pervade alternately, and prints their ratio.
+"""Times the training steps of PyTorch and pervade alternately, on the cores of this process, for scripts/bench-peers.
 
 The step is the same: D-500-500-2000-10 and its mirror, Bernoulli likelihood, mixture prior with ten
-components, sampled gamma, Adam. PyTorch runs it plain, with the fused Adam and compiled; the fastest
-of the three is the peer. Each round runs every contestant once, so that a slow minute of the machine
-hits all of them; the figures are medians over the rounds.
+components, sampled gamma, Adam. PyTorch runs it plain, with the fused Adam and compiled. Each round
+runs every contestant once, so that a slow minute of the machine hits all of them. The last line is
+JSON: the milliseconds of each round.
 """
 
 import argparse
@@ -80,11 +80,11 @@ def milliseconds(step, seconds: float) -> float:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ours", required=True, help="the pervade command")
+    parser.add_argument("--pervade", required=True, help="the command to run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--columns", type=int, default=784)
     parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--modes", default="plain,fused,compiled", help="of PyTorch, separated by commas")
     args = parser.parse_args()
     threads = len(os.sched_getaffinity(0))
@@ -96,7 +96,7 @@ def main():
             steppers[kind] = torch_stepper(kind, args.columns, args.batch)
         except Exception as error:  # a compiler may be missing; the others still count
             print(f"torch {kind}: not available ({type(error).__name__})", flush=True)
-    ours = [args.ours, "bench", "step", "--json", "--device", "cpu", "--columns", str(args.columns), "--batch", str(args.batch)]
+    ours = [args.pervade, "bench", "step", "--json", "--device", "cpu", "--columns", str(args.columns), "--batch", str(args.batch)]
     ours += ["--seconds", str(args.seconds), "--threads", str(threads)]
     times = {name: [] for name in ["pervade", *steppers]}
     for number in range(args.rounds):
@@ -104,11 +104,8 @@ def main():
         for name, step in steppers.items():
             times[name].append(milliseconds(step, args.seconds))
         print(f"round {number + 1}: " + ", ".join(f"{name} {t[-1]:.2f} ms" for name, t in times.items()), flush=True)
-    medians = {name: statistics.median(t) for name, t in times.items()}
-    peer = min(steppers, key=medians.get)
-    ratio = medians[peer] / medians["pervade"]
-    print(f"torch {torch.__version__}, {threads} threads, {args.columns} columns, batch {args.batch}")
-    print(f"pervade {medians['pervade']:.2f} ms, torch ({peer}) {medians[peer]:.2f} ms: ratio {ratio:.2f}")
+    rounded = {name: [round(t, 3) for t in rounds] for name, rounds in times.items()}
+    print(json.dumps({"ms": rounded, "torch": torch.__version__}))
 
 
 if __name__ == "__main__":
