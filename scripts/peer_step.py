@@ -81,6 +81,7 @@ def milliseconds(step, seconds: float) -> float:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pervade", required=True, help="the command to run")
+    parser.add_argument("--before", help="the command of an earlier build, which takes part in every round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--columns", type=int, default=784)
     parser.add_argument("--batch", type=int, default=100)
@@ -96,11 +97,13 @@ def main():
             steppers[kind] = torch_stepper(kind, args.columns, args.batch)
         except Exception as error:  # a compiler may be missing; the others still count
             print(f"torch {kind}: not available ({type(error).__name__})", flush=True)
-    ours = [args.pervade, "bench", "step", "--json", "--device", "cpu", "--columns", str(args.columns), "--batch", str(args.batch)]
-    ours += ["--seconds", str(args.seconds), "--threads", str(threads)]
-    times = {name: [] for name in ["pervade", *steppers]}
+    bench = ["bench", "step", "--json", "--device", "cpu", "--columns", str(args.columns), "--batch", str(args.batch)]
+    bench += ["--seconds", str(args.seconds), "--threads", str(threads)]
+    builds = {"pervade": args.pervade} | ({"before": args.before} if args.before else {})
+    times = {name: [] for name in [*builds, *steppers]}
     for number in range(args.rounds):
-        times["pervade"].append(json.loads(subprocess.run(ours, check=True, capture_output=True).stdout)["ms_per_step"])
+        for name, command in builds.items():
+            times[name].append(json.loads(subprocess.run([command, *bench], check=True, capture_output=True).stdout)["ms_per_step"])
         for name, step in steppers.items():
             times[name].append(milliseconds(step, args.seconds))
         print(f"round {number + 1}: " + ", ".join(f"{name} {t[-1]:.2f} ms" for name, t in times.items()), flush=True)

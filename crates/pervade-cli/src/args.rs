@@ -362,5 +362,9 @@ fn explain_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn whole<T: FromStr>(text: &str) -> std::result::Result<T, String> {
-    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
+    let is_too_large = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().map_err(|_| match is_too_large {
+        true => format!("must be at most {}", u64::MAX),
+        false => "must be a whole number of at least 0".to_owned(),
+    })
 }

@@ -56,7 +56,7 @@ fn a_negative_number_is_a_wrong_value_and_no_unknown_flag() {
         &sandbox,
         "good.csv",
         &["--seed", "-1"],
-        "invalid value '-1' for '--seed <S>': must be a whole number from 0",
+        "invalid value '-1' for '--seed <S>': must be a whole number of at least 0",
     );
 }
 

@@ -1,10 +1,9 @@
 //! The matrix product C(m, n) = sum over k of A(m, k) B(k, n), with a fused epilogue.
 //!
-//! B is packed, one panel of columns at a time, into a small buffer that stays in the cache: while the first register
-//! tile of its columns is summed, if B is row-major, and for many rows all panels beforehand. A is read in place through
-//! its strides, unless it is long and transposed. A register tile of C is summed over all k and
-//! passed through the epilogue (bias and ReLU, the ReLU mask, or nothing) before it is stored. While a
-//! tile is summed, the next panel is prefetched. Where A has many zeros, they are skipped instead (`skip.rs`).
+//! B is packed, one panel of columns at a time, into a small buffer that stays in the cache: while the first register tile of its
+//! columns is summed, if B is row-major, and for many rows all panels beforehand. A is read in place through its strides, unless it is long
+//! and transposed. A register tile of C is summed over all k and passed through the epilogue (bias and ReLU, the ReLU mask, or nothing)
+//! before it is stored. While a tile is summed, the next panel is prefetched. Where A has many zeros, they are skipped (`skip.rs`).
 //! Every element of C is one sum in the order of k: how C is divided among threads does not affect the result.
 
 /// Evaluates `$work` with a number as the constant `$N`, which is one of the literals and at most `$most`. `$most` is a constant, too:
@@ -18,6 +17,7 @@ macro_rules! with_constant {
     };
 }
 
+mod pairs;
 mod skip;
 mod tile;
 
@@ -228,10 +228,10 @@ pub(super) struct Functions {
     pack_a: unsafe fn(View, &mut [f32]),
     /// B, the first column of the panel, its width, and where to.
     pack_b: unsafe fn(View, usize, usize, &mut [f32]),
-    /// See [`skip::pack_rows`].
+    /// See [`pairs::pack_rows`].
     pack_rows: unsafe fn(View, &mut [f32], &mut [u64]),
-    /// See [`skip::pair_rows`].
-    pair_rows: unsafe fn(&[[u64; skip::GROUP]], u32, &mut [u32]),
+    /// See [`pairs::pair_rows`].
+    pair_rows: unsafe fn(&[[u64; pairs::GROUP]], u32, &mut [u32]),
     /// See [`skip::sum_pairs`].
     sum_pairs: unsafe fn(&skip::Task, usize, &mut [f32], &mut [f32]),
     tile_rows: usize,
@@ -297,12 +297,12 @@ macro_rules! functions {
 
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_rows(a: View, values: &mut [f32], masks: &mut [u64]) {
-                skip::pack_rows::<$vector>(a, values, masks);
+                pairs::pack_rows::<$vector>(a, values, masks);
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn pair_rows(masks: &[[u64; skip::GROUP]], first: u32, order: &mut [u32]) {
-                skip::pair_rows(masks, first, order);
+            unsafe fn pair_rows(masks: &[[u64; pairs::GROUP]], first: u32, order: &mut [u32]) {
+                pairs::pair_rows(masks, first, order);
             }
 
             $(#[target_feature(enable = $features)])?
