@@ -163,7 +163,7 @@ def combinations(case):
     rng = case.rng
     flags = [(flag, rng.choice(CHOICES[flag])) for flag in rng.sample(list(CHOICES), rng.randrange(1, 7))]
     words, outputs, keeps = words_of(case, "fit", flags)
-    words += [flag for flag in ("--json", "--quiet", "--resume", "--missing-informative") if rng.random() < 0.2]
+    words += [flag for flag in ("--json", "--quiet", "--resume", "--missing-informative", "--decimal-comma") if rng.random() < 0.2]
     if rng.random() < 0.1:
         words += rng.choice([["--seed", "1"], ["--json"], ["--hidden", "4"], ["--out", "other.pervade"], ["t.csv"], ["-k", "2"]])
     case.put("t.csv", rng.choice([case.lab.files["t.csv"], b"a,b,c\n1,1,1\n", b"a,b,c\n" + b"1,1,1\n" * 60, b"a,b,c\n" + b"3e38,-3e38,1e-38\n" * 60,

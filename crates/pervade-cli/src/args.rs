@@ -20,7 +20,7 @@ use crate::commands::{
 };
 use crate::console::Console;
 use crate::files::{Files, Kind};
-use crate::settings;
+use crate::{settings, shell};
 
 /// Clusters data by Variational Deep Embedding: assigns every row to a cluster, maps rows to a small
 /// latent space and generates new rows. It never needs labels.
@@ -147,6 +147,9 @@ pub(crate) struct ReadArgs {
     /// Words for missing cells, beside an empty cell, NA, NaN, null, None, ?, . and -
     #[arg(long, value_name = "WORD,..", value_delimiter = ',', allow_hyphen_values = true)]
     missing: Vec<String>,
+    /// Numbers of a text table have a decimal comma, as in 3,14 or 1.234,56
+    #[arg(long)]
+    decimal_comma: bool,
 }
 
 /// Types of columns, for commands that fit a model.
@@ -201,9 +204,11 @@ impl ReadArgs {
     /// The data arguments as typed, for the command line of another command.
     pub(crate) fn typed(&self, path: &Path) -> String {
         let column = self.labels.as_deref().filter(|labels| labels.starts_with("column:"));
-        let labels = column.map_or(String::new(), |labels| format!(" --labels {labels}"));
-        let array = self.array.as_ref().map_or(String::new(), |array| format!(" --array {array}"));
-        format!("{}{labels}{array}", path.display())
+        let labels = column.map_or(String::new(), |labels| format!(" --labels {}", shell::word(labels)));
+        let array =
+            self.array.as_ref().map_or(String::new(), |array| format!(" --array {}", shell::word(array)));
+        let comma = if self.decimal_comma { " --decimal-comma" } else { "" };
+        format!("{}{labels}{array}{comma}", shell::word(&path.to_string_lossy()))
     }
 
     /// The options for reading, as typed.
@@ -214,6 +219,7 @@ impl ReadArgs {
             o.array.clone_from(&self.array);
             o.keep.clone_from(&self.keep_columns);
             o.missing.clone_from(&self.missing);
+            o.decimal_comma = self.decimal_comma;
         }))
     }
 
@@ -260,6 +266,7 @@ impl ReadArgs {
             ("image", json!(self.image)),
             ("keep-columns", json!(self.keep_columns)),
             ("missing", json!(self.missing)),
+            ("decimal-comma", json!(self.decimal_comma)),
         ];
         flags.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
@@ -363,8 +370,10 @@ fn explain_numbers(command: clap::Command) -> clap::Command {
 
 fn whole<T: FromStr>(text: &str) -> std::result::Result<T, String> {
     let is_too_large = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().map_err(|_| match is_too_large {
-        true => format!("must be at most {}", u64::MAX),
-        false => "must be a whole number of at least 0".to_owned(),
-    })
+    let must = if is_too_large {
+        format!("be at most {}", u64::MAX)
+    } else {
+        "be a whole number of at least 0".into()
+    };
+    text.parse().map_err(|_| format!("must {must}"))
 }

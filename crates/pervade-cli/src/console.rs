@@ -8,7 +8,7 @@ use pervade::{Error, Hint, Result, Term};
 use serde::Serialize;
 
 use crate::args::Common;
-use crate::{interrupt, out_of_memory};
+use crate::{interrupt, out_of_memory, shell};
 
 /// The output of a command.
 pub(crate) struct Console {
@@ -85,7 +85,7 @@ impl Console {
 fn typed(hint: &Hint) -> Option<String> {
     hint.worded(|term| match term {
         Term::Setting { name, value } => {
-            let value = value.as_ref().map_or(String::new(), |value| format!(" {value}"));
+            let value = value.as_ref().map_or(String::new(), |value| format!(" {}", shell::word(value)));
             Some(format!("`--{}{value}`", name.replace('_', "-")))
         }
         Term::Command(name) => Some(format!("`pervade {name}`")),

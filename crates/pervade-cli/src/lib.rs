@@ -24,6 +24,7 @@ mod progress;
 mod ranks;
 mod report;
 mod settings;
+mod shell;
 mod stream;
 mod tables;
 mod tensorboard;

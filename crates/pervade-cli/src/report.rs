@@ -14,7 +14,7 @@ use pervade::{Fit, Result};
 use serde::Serialize;
 
 use crate::ranks::RankReport;
-use crate::{outputs, words};
+use crate::{outputs, shell, words};
 
 /// Seconds of each part of a fit.
 #[derive(Serialize, Clone, Copy)]
@@ -273,9 +273,10 @@ pub(crate) fn summary(report: &FitReport<'_>, fit: &Fit, data: &str) -> String {
         "\nTook {}{memory}.\n",
         words::duration(Duration::from_secs_f64(report.seconds.total))
     ));
-    let model = &report.model;
+    let file = &report.model;
+    let model = shell::word(file);
     text.push_str(&format!(
-        "\nWrote {model}. Next:\n  pervade report {model} {data} --out report.html    a page about the clusters\n  \
+        "\nWrote {file}. Next:\n  pervade report {model} {data} --out report.html    a page about the clusters\n  \
          pervade explore {model} {data}    the same page, with answers to questions about any rows\n  \
          pervade assign {model} {data} > clusters.csv    the cluster of every row\n"
     ));

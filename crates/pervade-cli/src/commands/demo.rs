@@ -19,7 +19,7 @@ use crate::layout::lay_out;
 use crate::page::{self, Caller, MAX_POINTS, Subject};
 use crate::picture::{self, Tone};
 use crate::report::LabelScores;
-use crate::{Outcome, interrupt, words};
+use crate::{Outcome, interrupt, shell, words};
 
 /// See it work: cluster 1,797 handwritten digits without their labels, and draw new ones
 #[derive(Args)]
@@ -176,7 +176,8 @@ fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: D
             table.first_values[line]
         ));
     }
-    let folder = out.display();
+    let (folder, model) = (out.display(), out.join("digits.pervade"));
+    let model = shell::word(&model.to_string_lossy()).into_owned();
     text.push_str(&format!(
         "\nIt never saw a label, and {} of the digits are in the right group after {} on this machine\n\
          (NMI {:.3}, ARI {:.3}).\n\n\
@@ -184,7 +185,7 @@ fn summary(fit: &Fit, labels: &Labels, scores: &LabelScores, out: &Path, took: D
          {folder}/clusters.png     one line per cluster: real digits left, generated digits right\n  \
          {folder}/latents.png      every digit as a point, similar digits close to each other\n  \
          {folder}/assignments.csv  the cluster of every row\n  \
-         {folder}/digits.pervade   the model: try `pervade inspect {folder}/digits.pervade`\n\n\
+         {folder}/digits.pervade   the model: try `pervade inspect {model}`\n\n\
          Now your own table (.csv, .npy, .npz, .parquet, images, ...):\n  \
          pervade fit your-table.csv --clusters 10\n  \
          pervade fit your-table.csv --clusters auto      if you do not know how many\n\n\

@@ -10,7 +10,7 @@ use crate::args::{Common, ModelAndData};
 use crate::console::Console;
 use crate::explore::{self, Explored, NamesFile, Server, Worker};
 use crate::page::MAX_POINTS;
-use crate::{Outcome, outputs, words};
+use crate::{Outcome, outputs, shell, words};
 
 /// Explore the clusters in a browser: compare groups of rows, search, walk between clusters, name and merge them
 #[derive(Args)]
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ExploreArgs, common: &Common, console: &Console) -> Res
     let explored = Explored {
         model: &model,
         table: &table,
-        model_name: outputs::name_of(&args.both.model),
+        model_name: shell::word(&outputs::name_of(&args.both.model)).into_owned(),
         data: args.both.read.typed(outputs::name_of(&args.both.data).as_ref()),
         title: outputs::name_of(&args.both.data),
         points: args.points,

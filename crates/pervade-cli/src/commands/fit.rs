@@ -21,7 +21,7 @@ use crate::report::{FitReport, RunRecord, Seconds, summary, travelling_command};
 use crate::settings::{self, Config, SettingFlags};
 use crate::stream::RowProgress;
 use crate::tensorboard::TensorBoard;
-use crate::{Outcome, interrupt, outputs, words};
+use crate::{Outcome, interrupt, outputs, shell, words};
 
 /// Fit a model to rows: pretrain, start the mixture, train jointly
 #[derive(Args)]
@@ -286,7 +286,7 @@ impl FitArgs {
             model: &fit.model,
             table: table.into(),
             caller: Caller::Command {
-                model: outputs::name_of(out),
+                model: shell::word(&outputs::name_of(out)).into_owned(),
                 data: self.read.typed(outputs::name_of(&self.data).as_ref()),
             },
             title: outputs::name_of(&self.data),

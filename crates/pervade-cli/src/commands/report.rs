@@ -10,7 +10,7 @@ use crate::args::{Common, ModelAndData, NamesArg};
 use crate::console::Console;
 use crate::files::Kind;
 use crate::page::{self, Caller, MAX_POINTS, Subject};
-use crate::{Outcome, outputs};
+use crate::{Outcome, outputs, shell};
 
 /// Write one page about the clusters: a map of all rows, what is in each cluster, doubtful and unusual rows, history
 #[derive(Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReportArgs, common: &Common, console: &Console) -> Resu
         model: &model,
         table: (&table).into(),
         caller: Caller::Command {
-            model: model_name,
+            model: shell::word(&model_name).into_owned(),
             data: args.both.read.typed(outputs::name_of(&args.both.data).as_ref()),
         },
         title: outputs::name_of(&args.both.data),

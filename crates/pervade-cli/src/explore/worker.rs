@@ -15,6 +15,7 @@ use super::{Endpoint, NamesFile, Refusal, compare, filter, names, rows, search, 
 use crate::console::Console;
 use crate::page::cards::shown_columns;
 use crate::page::{self, Caller, Examples, Gathered, Subject};
+use crate::shell;
 
 /// What `pervade explore` was asked to show.
 pub(crate) struct Explored<'a> {
@@ -170,7 +171,7 @@ impl<'a, D: Device> Worker<'a, D> {
             "command": format!("pervade explore {} {}", self.explored.model_name, self.explored.data),
             "assign": format!(
                 "pervade assign {} {} --names {}",
-                self.explored.model_name, self.explored.data, self.names_file.name()
+                self.explored.model_name, self.explored.data, shell::word(&self.names_file.name())
             ),
         })
     }

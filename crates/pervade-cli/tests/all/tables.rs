@@ -18,6 +18,29 @@ fn fitted(flags: &[&str]) -> (Sandbox, Ran) {
     (sandbox, ran)
 }
 
+#[test]
+fn a_table_with_decimal_commas_and_a_name_with_spaces() {
+    let sandbox = Sandbox::new();
+    let row = |i: usize| format!("{},{};{},5;{}\n", i % 2 * 50 + i % 7, i % 10, i % 5, ["a", "b"][i % 2]);
+    let text = "price €;size;kind\n".to_string() + &(0..80).map(row).collect::<String>();
+    sandbox.write("my table.csv", text.clone());
+    let refused = sandbox.run(&["fit", "my table.csv", "-k", "2"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.stderr.contains("hint: `--decimal-comma` reads such numbers"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`--keep-columns 'price €'`"), "{}", refused.stderr);
+    let ran =
+        sandbox.run(&[&["fit", "my table.csv", "-k", "2", "--decimal-comma"], &QUICK[..]].concat()).done();
+    let next = "pervade assign 'my table.pervade' 'my table.csv' --decimal-comma > clusters.csv";
+    assert!(ran.stderr.contains("numbers: price €, size") && ran.stderr.contains(next), "{}", ran.stderr);
+    let assigned = sandbox.run(&["assign", "my table.pervade", "my table.csv", "--decimal-comma"]).done();
+    assert_eq!(assigned.stdout.lines().count(), 81);
+    // The same rows with points give the same clusters.
+    sandbox.write("points.csv", text.replace(',', "."));
+    assert_eq!(sandbox.run(&["assign", "my table.pervade", "points.csv"]).done().stdout, assigned.stdout);
+    let refused = sandbox.run(&["assign", "my table.pervade", "points.csv", "--decimal-comma"]);
+    assert!(refused.status == 2 && refused.stderr.contains("line 2 has `0.0`"), "{}", refused.stderr);
+}
+
 fn lines(text: &str) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split(',').map(String::from).collect()).collect()
 }

@@ -12,6 +12,8 @@ mod bytes;
 mod checks;
 mod csr;
 mod dataset;
+#[cfg(feature = "text")]
+mod decimal_comma;
 mod elements;
 mod folder;
 mod har;

@@ -105,6 +105,8 @@ pub struct ReadOptions {
     /// Whether it means something that a cell is missing: each column with gaps gets a yes/no column beside it that tells where
     /// they are, and which is clustered like any other.
     pub missing_informative: bool,
+    /// Whether numbers of a text table have a decimal comma, as in `3,14`.
+    pub decimal_comma: bool,
     /// Reads new rows for a model with these columns: in any order, with the levels and formats of the fit.
     pub schema: Option<Arc<Schema>>,
     /// Reads new rows for a model without column types: every column must be numbers without gaps. With the names of the
@@ -206,6 +208,12 @@ pub(super) fn not_offered(location: &str, wanted: &LabelSource, offered: &str) -
             .setting("labels")
             .text(" takes a file, `column:NAME`, `column:last`, or the name of an array"),
     )
+}
+
+/// The error for [`ReadOptions::decimal_comma`] with anything but text.
+pub(super) fn no_text(location: &str) -> Error {
+    Error::data(location, "a decimal comma is possible in text tables only, which this is not")
+        .with_hint(Hint::new("leave out ").setting("decimal_comma"))
 }
 
 /// The error for a named array in a file without named arrays.

@@ -6,7 +6,7 @@ use super::bytes::FileBytes;
 use super::dataset::{Array, Dataset, Values};
 use super::folder::{self, sorted_files};
 use super::input_file::InputFile;
-use super::options::{ReadOptions, Table, no_arrays};
+use super::options::{ReadOptions, Table, no_arrays, no_text};
 #[cfg(feature = "parquet")]
 use super::parquet_file::ParquetFile;
 use super::read::{extension, file_bytes, read_file};
@@ -112,6 +112,9 @@ impl Parts {
     pub(super) fn read(&self, options: &ReadOptions) -> Result<Table> {
         if let Some(name) = &options.array {
             return Err(no_arrays(&self.location, name, "the parts hold one table"));
+        }
+        if options.decimal_comma && self.kind != PartKind::Text {
+            return Err(no_text(&self.location));
         }
         let files = self.files.iter().map(|path| InputFile::open(path)).collect::<Result<Vec<_>>>()?;
         let table = match self.kind {

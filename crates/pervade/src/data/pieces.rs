@@ -66,8 +66,8 @@ impl Pieces {
         let input = Input::of_file(&file, path, &ending);
         let mut options = file.unless_changed(located(options, |name| input.offers(name)))?;
         let format = file.unless_changed(input.format())?;
-        let is_streamed =
-            matches!(format, Format::Parquet | Format::Npy | Format::Text) && options.array.is_none();
+        let is_refused = options.array.is_some() || options.decimal_comma && format != Format::Text;
+        let is_streamed = matches!(format, Format::Parquet | Format::Npy | Format::Text) && !is_refused;
         let content = if is_streamed {
             file.unless_changed(Content::of(&file, format, &input, &options))?
         } else {

@@ -10,7 +10,7 @@ use super::dataset::Dataset;
 use super::input_file::InputFile;
 use super::labels::Labels;
 use super::mapped::FileMap;
-use super::options::{LabelSource, ReadOptions, Table, no_arrays, not_offered};
+use super::options::{LabelSource, ReadOptions, Table, no_arrays, no_text, not_offered};
 use super::parts::Parts;
 use super::{folder, idx, mat, npy, npz, parquet, stl10, svmlight, text};
 use crate::{Error, Hint, Result};
@@ -27,6 +27,9 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table> {
         return read_both(path, options, |inside| parts.read(inside));
     }
     if path.is_dir() {
+        if options.decimal_comma {
+            return Err(no_text(&path.display().to_string()));
+        }
         let options = located(options, |name| folder::offers(path, name))?;
         return read_both(path, options, |inside| folder::read(path, inside)?.with_column_options(inside));
     }
@@ -162,6 +165,9 @@ impl<'a> Input<'a> {
             let is_array = matches!(format, Format::Npy | Format::Idx);
             let held = if is_array { "one array without a name" } else { "one table" };
             return Err(no_arrays(self.location, name, &format!("the file holds {held}")));
+        }
+        if options.decimal_comma && format != Format::Text {
+            return Err(no_text(self.location));
         }
         let array = match format {
             Format::Npz => return npz::read(&self.unpacked()?, self.location, options),

@@ -72,7 +72,8 @@ impl Parts {
     pub fn spool(&self, options: &ReadOptions) -> Result<Option<Spool<'_>>> {
         let options = located(options, |_| Ok(false))?;
         let has_labels = !matches!(options.labels, None | Some(LabelSource::File(_)));
-        if has_labels || options.has_column_options() || options.array.is_some() {
+        let is_refused = options.array.is_some() || options.decimal_comma;
+        if has_labels || options.has_column_options() || is_refused {
             return Ok(None);
         }
         let spool = match self.kind() {

@@ -1,7 +1,10 @@
 //! Text tables: CSV, TSV and similar, with or without a header.
 
+use std::io::{self, Read};
+
 use csv::ByteRecord;
 
+use super::decimal_comma::with_points;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use super::parts::column_order;
@@ -33,7 +36,7 @@ pub(super) fn read_parts(parts: &[(&[u8], &str)], location: &str, options: &Read
     text_table::read(&layout, options, || {
         let mut all = Vec::with_capacity(parts.len());
         for (&(bytes, part), order) in parts.iter().zip(&orders) {
-            let mut lines = lines_after_header(bytes, part, layout.has_header)?;
+            let mut lines = lines_after_header(bytes, part, &layout)?;
             lines.order.clone_from(order);
             all.push(lines);
         }
@@ -46,9 +49,9 @@ pub(super) fn read_numbers(bytes: &[u8], location: &str) -> Result<Table> {
     read(bytes, location, &ReadOptions::default().with(|o| o.plain = Some(Vec::new())))
 }
 
-fn lines_after_header<'a>(bytes: &'a [u8], location: &'a str, has_header: bool) -> Result<Lines<'a>> {
-    let mut lines = Lines::new(bytes, location);
-    if has_header {
+fn lines_after_header<'a>(bytes: &'a [u8], location: &'a str, layout: &Layout) -> Result<Lines<'a>> {
+    let mut lines = Lines::new(bytes, location).with_decimal_comma(layout.decimal_comma);
+    if layout.has_header {
         lines.next()?;
     }
     Ok(lines)
@@ -61,6 +64,8 @@ pub(super) struct Layout {
     /// Number of fields in every line.
     pub(super) n_fields: usize,
     pub(super) has_header: bool,
+    /// Whether numbers have a decimal comma.
+    pub(super) decimal_comma: bool,
     /// Names of the fields, if there is a header.
     pub(super) names: Option<Vec<String>>,
     /// The field of the labels.
@@ -90,7 +95,14 @@ impl Layout {
             }
         };
         let names = has_header.then_some(first.clone());
-        Ok(Self { location: location.to_string(), n_fields: first.len(), has_header, names, label })
+        Ok(Self {
+            location: location.to_string(),
+            n_fields: first.len(),
+            has_header,
+            decimal_comma: options.decimal_comma,
+            names,
+            label,
+        })
     }
 
     /// The position of each column in another part, if they are in another order there; an error if it has others.
@@ -153,7 +165,7 @@ pub(super) fn read_labels(bytes: &[u8], location: &str) -> Result<Labels> {
 /// the line below it.
 fn has_header(bytes: &[u8], location: &str, options: &ReadOptions) -> Result<bool> {
     let missing = Missing::new(&options.missing);
-    let mut lines = Lines::new(bytes, location);
+    let mut lines = Lines::new(bytes, location).with_decimal_comma(options.decimal_comma);
     let is_word = |field: &String| !missing.has_word(field) && number(field.as_bytes()).is_none();
     let first = lines.next()?.map(|l| l.words()).unwrap_or_default();
     let second = lines.next()?.map(|l| l.words()).unwrap_or_default();
@@ -194,13 +206,14 @@ pub(super) struct Lines<'a> {
     record: ByteRecord,
     location: &'a str,
     skip_empty: bool,
+    decimal_comma: bool,
     /// Where each column is, if they are in another order than in the first part.
     order: Option<Vec<usize>>,
 }
 
 /// Where lines come from.
 enum Records<'a> {
-    Text(Box<csv::Reader<&'a [u8]>>),
+    Text(Box<LineReader<&'a [u8]>>),
     Read(std::slice::Iter<'a, ByteRecord>),
 }
 
@@ -213,13 +226,78 @@ pub(super) struct Line<'a> {
     skip_empty: bool,
 }
 
-/// How the lines of a text that starts with these bytes are split, and whether empty fields are skipped.
-pub(super) fn splitter(head: &[u8]) -> (csv::ReaderBuilder, bool) {
-    let separator = separator(without_mark(head));
-    let mut builder = csv::ReaderBuilder::new();
-    builder.has_headers(false).flexible(true).comment(Some(b'#')).delimiter(separator);
-    // Columns that are aligned with spaces have runs of them.
-    (builder, separator == b' ')
+/// How the lines of a text are split.
+#[derive(Clone, Copy)]
+pub(super) struct Splitter {
+    separator: u8,
+    end: LineEnd,
+}
+
+/// What ends the lines of a text.
+#[derive(Clone, Copy, PartialEq)]
+enum LineEnd {
+    /// As on Linux and macOS.
+    Lf,
+    /// As on Windows.
+    CrLf,
+    /// As on Macs before 2001.
+    Cr,
+}
+
+impl Splitter {
+    /// For a text that starts with these bytes.
+    pub(super) fn of(head: &[u8]) -> Self {
+        let head = without_mark(head);
+        let end = match head.iter().position(|b| matches!(b, b'\r' | b'\n')) {
+            Some(at) if head[at] == b'\r' && head.get(at + 1) == Some(&b'\n') => LineEnd::CrLf,
+            Some(at) if head[at] == b'\r' => LineEnd::Cr,
+            _ => LineEnd::Lf,
+        };
+        Self { separator: separator(head), end }
+    }
+
+    /// Whether empty fields are skipped: columns that are aligned with spaces have runs of them.
+    pub(super) fn skips_empty(self) -> bool {
+        self.separator == b' '
+    }
+
+    /// The lines of a text without the mark.
+    pub(super) fn lines<R: Read>(self, text: R) -> LineReader<R> {
+        let mut builder = csv::ReaderBuilder::new();
+        builder.has_headers(false).flexible(true).comment(Some(b'#')).delimiter(self.separator);
+        // The last line may have no end: see `LineReader::next`.
+        let end: &[u8] = if self.end == LineEnd::Lf { b"\n" } else { b"" };
+        LineReader { csv: builder.from_reader(text.chain(end)), end: self.end }
+    }
+}
+
+/// Reads lines as fields.
+pub(super) struct LineReader<R> {
+    csv: csv::Reader<io::Chain<R, &'static [u8]>>,
+    end: LineEnd,
+}
+
+impl<R: Read> LineReader<R> {
+    /// Reads the next line; false at the end.
+    ///
+    /// The record's position has its line, counted from one. (That of `csv` would be the line of the comments and empty lines before it, and
+    /// in a text from Windows the line before.)
+    pub(super) fn next(&mut self, record: &mut ByteRecord) -> csv::Result<bool> {
+        let more = self.csv.read_byte_record(record)?;
+        if let Some(mut position) = record.position().cloned().filter(|_| more) {
+            let n_inside: u64 = record.as_slice().iter().map(|&b| u64::from(b == b'\n')).sum();
+            // `csv` counts line feeds, those that it has read.
+            let line = match self.end {
+                LineEnd::Lf => self.csv.position().line().saturating_sub(n_inside + 1),
+                LineEnd::CrLf => self.csv.position().line().saturating_sub(n_inside),
+                LineEnd::Cr => position.record() + 1,
+            };
+            // Damaged texts may have other ends than their first line.
+            position.set_line(line.max(1));
+            record.set_position(Some(position));
+        }
+        Ok(more)
+    }
 }
 
 /// Without the mark with which some programs start a text in UTF-8.
@@ -229,15 +307,22 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(bytes: &'a [u8], location: &'a str) -> Self {
-        let (builder, skip_empty) = splitter(bytes);
-        let records = Records::Text(Box::new(builder.from_reader(without_mark(bytes))));
-        Self { records, record: ByteRecord::new(), location, skip_empty, order: None }
+        let splitter = Splitter::of(bytes);
+        let (records, skip_empty) = (splitter.lines(without_mark(bytes)), splitter.skips_empty());
+        let records = Records::Text(Box::new(records));
+        Self { records, record: ByteRecord::new(), location, skip_empty, decimal_comma: false, order: None }
     }
 
     /// Lines that were already split.
     pub(super) fn of_records(records: &'a [ByteRecord], location: &'a str, skip_empty: bool) -> Self {
         let records = Records::Read(records.iter());
-        Self { records, record: ByteRecord::new(), location, skip_empty, order: None }
+        Self { records, record: ByteRecord::new(), location, skip_empty, decimal_comma: false, order: None }
+    }
+
+    /// Whether numbers have a decimal comma: they are given with a point.
+    pub(super) fn with_decimal_comma(mut self, decimal_comma: bool) -> Self {
+        self.decimal_comma = decimal_comma;
+        self
     }
 
     /// Number of fields in the first non-empty line, ignoring quotes.
@@ -249,8 +334,8 @@ impl<'a> Lines<'a> {
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>> {
         let location = self.location;
         let more = match &mut self.records {
-            Records::Text(csv) => {
-                csv.read_byte_record(&mut self.record).map_err(|e| Error::data(location, e.to_string()))?
+            Records::Text(lines) => {
+                lines.next(&mut self.record).map_err(|e| Error::data(location, e.to_string()))?
             }
             Records::Read(records) => match records.next() {
                 Some(record) => {
@@ -264,6 +349,15 @@ impl<'a> Lines<'a> {
             reorder(&mut self.record, order, self.skip_empty);
         }
         let number = self.record.position().map_or(0, csv::Position::line);
+        if more && self.decimal_comma {
+            with_points(&mut self.record).map_err(|word| {
+                let problem = format!("line {number} has `{word}`, which has a decimal point and no comma");
+                let hint = Hint::new("").setting("decimal_comma");
+                let hint =
+                    hint.text(" is for tables in which all numbers have one, such as 3,14 or 1.234,56");
+                Error::data(location, problem).with_hint(hint)
+            })?;
+        }
         Ok(more.then_some(Line { number, location, record: &self.record, skip_empty: self.skip_empty }))
     }
 }

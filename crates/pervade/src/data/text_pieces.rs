@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::bytes::{FileBytes, Source, cannot_unpack, is_gzip};
 use super::options::{ReadOptions, Table};
-use super::text::{Layout, Lines, splitter, without_mark};
+use super::text::{Layout, LineReader, Lines, Splitter, without_mark};
 use super::text_table;
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ const HEAD_LINES: usize = 3;
 pub(super) struct TextPieces {
     bytes: FileBytes,
     layout: Layout,
-    csv: csv::Reader<Box<dyn Read + Send>>,
+    rows: LineReader<Box<dyn Read + Send>>,
     skip_empty: bool,
     /// Lines that were read ahead.
     ahead: Vec<ByteRecord>,
@@ -35,8 +35,8 @@ impl TextPieces {
         } else {
             Layout::of(bytes.as_ref(), location, options)?
         };
-        let (csv, skip_empty) = rows(&bytes, &layout)?;
-        Ok(Self { bytes, layout, csv, skip_empty, ahead: Vec::new(), next_row: 0 })
+        let (rows, skip_empty) = rows(&bytes, &layout)?;
+        Ok(Self { bytes, layout, rows, skip_empty, ahead: Vec::new(), next_row: 0 })
     }
 
     /// Fields of a line.
@@ -46,16 +46,16 @@ impl TextPieces {
 
     /// Starts again with the first row.
     pub(super) fn rewind(&mut self) -> Result<()> {
-        (self.csv, _) = rows(&self.bytes, &self.layout)?;
+        (self.rows, _) = rows(&self.bytes, &self.layout)?;
         (self.ahead, self.next_row) = (Vec::new(), 0);
         Ok(())
     }
 
     /// Counts the rows by reading the whole text.
     pub(super) fn count(&self) -> Result<usize> {
-        let (mut csv, _) = rows(&self.bytes, &self.layout)?;
+        let (mut rows, _) = rows(&self.bytes, &self.layout)?;
         let (mut record, mut n) = (ByteRecord::new(), 0);
-        while read_line(&mut csv, &mut record, &self.layout.location)? {
+        while read_line(&mut rows, &mut record, &self.layout.location)? {
             n += 1;
         }
         self.bytes.release();
@@ -72,7 +72,7 @@ impl TextPieces {
         let mut lines = std::mem::take(&mut self.ahead);
         while lines.len() < n_rows + n_tail {
             let mut record = ByteRecord::new();
-            if !read_line(&mut self.csv, &mut record, &self.layout.location)? {
+            if !read_line(&mut self.rows, &mut record, &self.layout.location)? {
                 break;
             }
             lines.push(record);
@@ -86,7 +86,8 @@ impl TextPieces {
         }
         let options = ReadOptions { first_row: self.next_row, ..options.clone() };
         let table = text_table::read(&self.layout, &options, || {
-            Ok(vec![Lines::of_records(&lines, &self.layout.location, self.skip_empty)])
+            let lines = Lines::of_records(&lines, &self.layout.location, self.skip_empty);
+            Ok(vec![lines.with_decimal_comma(self.layout.decimal_comma)])
         });
         self.next_row += lines.len();
         self.bytes.release();
@@ -95,30 +96,30 @@ impl TextPieces {
 }
 
 /// The lines after the names, and whether empty fields are skipped.
-fn rows(bytes: &FileBytes, layout: &Layout) -> Result<(csv::Reader<Box<dyn Read + Send>>, bool)> {
+fn rows(bytes: &FileBytes, layout: &Layout) -> Result<(LineReader<Box<dyn Read + Send>>, bool)> {
     let is_packed = is_gzip(bytes.as_ref());
     let head = if is_packed { unpacked_head(bytes.as_ref(), &layout.location)? } else { Vec::new() };
     let head = if is_packed { &head } else { bytes.as_ref() };
-    let (builder, skip_empty) = splitter(head);
+    let splitter = Splitter::of(head);
     let n_mark = head.len() - without_mark(head).len();
     let stream = Stream { bytes: bytes.clone(), at: 0 };
     let mut reader: Box<dyn Read + Send> =
         if is_packed { Box::new(MultiGzDecoder::new(stream)) } else { Box::new(stream) };
     io::copy(&mut reader.by_ref().take(n_mark as u64), &mut io::sink())
         .map_err(|e| cannot_unpack(&layout.location, &e))?;
-    let mut csv = builder.from_reader(reader);
+    let mut rows = splitter.lines(reader);
     if layout.has_header {
-        read_line(&mut csv, &mut ByteRecord::new(), &layout.location)?;
+        read_line(&mut rows, &mut ByteRecord::new(), &layout.location)?;
     }
-    Ok((csv, skip_empty))
+    Ok((rows, splitter.skips_empty()))
 }
 
 fn read_line(
-    csv: &mut csv::Reader<Box<dyn Read + Send>>,
+    rows: &mut LineReader<Box<dyn Read + Send>>,
     record: &mut ByteRecord,
     location: &str,
 ) -> Result<bool> {
-    csv.read_byte_record(record).map_err(|error| match error.kind() {
+    rows.next(record).map_err(|error| match error.kind() {
         ErrorKind::Io(error) => cannot_unpack(location, error),
         _ => Error::data(location, error.to_string()),
     })

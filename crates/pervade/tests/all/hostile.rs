@@ -124,6 +124,19 @@ fn text_tables_name_line_and_column() {
         problem(b"a,b\n1,2\n3,4,5\n", "csv"),
         "`: line 3 has 3 fields, expected 2 as in the first line"
     );
+    // Lines as an editor counts them, whatever ends them and comes before.
+    for (text, line) in [
+        ("a,b\r\n1,2\r\n3\r\n", 3),
+        ("a,b\r\n1,2\r\n3", 3),
+        ("a,b\n1,2\n3", 3),
+        ("a,b\r1,2\r3", 3),
+        ("# a\n\na,b\n\n1,2\n# b\n\n3\n", 8),
+        ("a,b\r\n\r\n# b\r\n3\r\n", 4),
+        ("a,b\n\"x\ny\",2\n\"z\n\"\n", 4),
+    ] {
+        let wanted = format!("`: line {line} has 1 fields, expected 2 as in the first line");
+        assert_eq!(problem(text.as_bytes(), "csv"), wanted, "{text:?}");
+    }
     let (text, hint) = plain_refusal(b"size,kind\n1,2\n3,cat\n", "csv");
     assert_eq!(text, "`bytes in memory`: line 3, column `kind` is `cat`, not a finite number");
     assert!(hint.contains("`labels = \"column:NAME\"`"), "{hint}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::names::other_names;
 use super::raw::{Coded, RawCells, RawColumn};
-use super::strays::stray_words;
+use super::strays::{stray_words, unreadable_numbers};
 use super::typed::interleave;
 use super::words::{number, remove_absurd};
 use super::{Column, ColumnType, DateFormat, Missing, Schema, dates, number_text, unnamed_column};
@@ -145,8 +145,12 @@ impl Reading<'_> {
                 let coded = coded.without(|word| self.missing.has_word(word));
                 let numbers: Vec<Option<f64>> = coded.words.iter().map(|word| number(word)).collect();
                 if numbers.iter().any(Option::is_none) {
-                    let is_stray = |code: usize| numbers[code].is_none();
-                    return Err(self.stray_words(column, "numbers", &coded, is_stray));
+                    let is_number = |code: usize| numbers[code].is_some();
+                    let (source, name) = (self.source, &column.name);
+                    let unreadable = unreadable_numbers(source, name, &coded, self.first_row, is_number);
+                    return Err(unreadable.unwrap_or_else(|| {
+                        self.stray_words(column, "numbers", &coded, |code| !is_number(code))
+                    }));
                 }
                 coded.map(&numbers.into_iter().flatten().collect::<Vec<f64>>())
             }

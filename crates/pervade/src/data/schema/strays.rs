@@ -100,10 +100,11 @@ pub(super) fn unreadable_numbers(
     source: &str,
     name: &str,
     coded: &Coded,
-    is_number: &[bool],
+    first_row: usize,
+    is_number: impl Fn(usize) -> bool,
 ) -> Option<Error> {
     let styles: Vec<Option<Style>> = coded.words.iter().map(|word| style(word)).collect();
-    let known = styles.iter().zip(is_number).all(|(style, is_number)| style.is_some() || *is_number);
+    let known = styles.iter().enumerate().all(|(code, style)| style.is_some() || is_number(code));
     let has = |wanted: Style| styles.iter().position(|style| *style == Some(wanted));
     if !known {
         return None;
@@ -116,11 +117,17 @@ pub(super) fn unreadable_numbers(
         }
         (None, None) => return None,
     };
-    let row = rows_in_message(&coded.rows_with(code, 1), 1);
+    let rows: Vec<usize> = coded.rows_with(code, 1).iter().map(|row| first_row + row).collect();
+    let row = rows_in_message(&rows, 1);
     let word = word_in_message(&coded.words[code]);
     let problem = format!("column `{name}` has numbers with {what}, such as {word} in {row}");
-    let hint = Hint::new(format!(
-        "write its numbers with {instead}; in a spreadsheet, choose the number format \"General\" and an English export"
+    let hint = if has(Style::DecimalComma).is_some() {
+        Hint::new("").setting("decimal_comma").text(" reads such numbers")
+    } else {
+        Hint::default()
+    };
+    let hint = hint.also(format!(
+        "write its numbers with {instead}: in a spreadsheet, choose the number format \"General\" and an English export"
     ));
     let hint = hint.also("").setting_to("keep_columns", name).text(" leaves the column out");
     Some(Error::data(source, problem).with_hint(hint))

@@ -33,7 +33,8 @@ pub(super) fn of_words(context: &Context, coded: Coded) -> Result<Outcome> {
         return Ok(of_numbers(context, coded.map(&numbers)));
     }
     if !is_code(&coded.words) {
-        if let Some(error) = unreadable_numbers(context.source, context.name, &coded, &is_number) {
+        let error = unreadable_numbers(context.source, context.name, &coded, 0, |code| is_number[code]);
+        if let Some(error) = error {
             return Err(error);
         }
         if are_most(share(&|code| is_number[code])) {
@@ -119,9 +120,23 @@ pub(super) fn remove_absurd(name: &str, seconds: &mut [f64], format: &DateFormat
     ))
 }
 
+/// The fewest rows for which it is no accident that their dates are in order.
+const MIN_IN_ORDER: usize = 20;
+
+/// A remark about times that go up from row to row, as in a recording.
+fn note_on_time(name: &str, seconds: &[f64]) -> Option<String> {
+    let is_recording = seconds.len() >= MIN_IN_ORDER && seconds.windows(2).all(|pair| pair[0] < pair[1]);
+    is_recording.then(|| {
+        format!(
+            "`{name}` goes up from row to row, so clusters may be stretches of time; the type `keep` leaves it out of the clustering"
+        )
+    })
+}
+
 /// Dates as seconds since 1970.
 pub(super) fn of_seconds(context: &Context, mut seconds: Vec<f64>, format: DateFormat) -> Outcome {
-    let notes: Vec<String> = remove_absurd(context.name, &mut seconds, &format).into_iter().collect();
+    let notes = remove_absurd(context.name, &mut seconds, &format).into_iter();
+    let notes = notes.chain(note_on_time(context.name, &seconds)).collect();
     let known = || seconds.iter().copied().filter(|x| !x.is_nan());
     let (low, high) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
     if low >= high || !low.is_finite() {

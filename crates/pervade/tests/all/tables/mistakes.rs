@@ -68,7 +68,46 @@ fn numbers_in_other_forms_are_named() {
         commas.lines().map(|line| line.replacen(',', ";", usize::from(!line.contains(';'))) + "\n").collect();
     let (message, hint) = refusal(&commas, &ReadOptions::default());
     assert!(message.starts_with("column `mass` has numbers with a decimal comma, such as `1,"), "{message}");
-    assert!(hint.contains("a decimal point, as in 3.14"), "{hint}");
+    assert!(
+        hint.contains("a decimal point, as in 3.14") && hint.starts_with("`decimal_comma` reads"),
+        "{hint}"
+    );
+}
+
+#[test]
+fn decimal_commas_are_read_if_asked_for() {
+    let rows = |number: &dyn Fn(f64) -> String| {
+        let row = |i: usize| {
+            let x = 1000.5 + noise(i, 9000) as f64 / 8.0;
+            format!("{};{};2024-03-{:02}\n", number(x), number(0.5 - 0.25 * (i % 7) as f64), 1 + i % 28)
+        };
+        "mass;change;seen\n".to_string() + &(0..60).map(row).collect::<String>()
+    };
+    let points = rows(&|x| format!("{x:.3}"));
+    let european = |x: f64| {
+        let (whole, fraction) = (x.abs() as u64, (x.abs().fract() * 1000.0).round() as u64);
+        let sign = if x < 0.0 { "-" } else { "" };
+        let whole =
+            if whole < 1000 { whole.to_string() } else { format!("{}.{:03}", whole / 1000, whole % 1000) };
+        format!("{sign}{whole},{fraction:03}")
+    };
+    let (text, given) = (rows(&european), options(|o| o.decimal_comma = true));
+    assert!(text.contains("\n1.") && text.contains(";-0,"), "{text}");
+    let (plain, read) = (table(&points), table_with(&text, &given));
+    assert_eq!(written(&plain), written(&read));
+    assert_eq!(plain.description, read.description);
+    // New rows are refused by the same message, and read in the same way.
+    let schema = schema(&plain).clone();
+    let new = options(|o| o.schema = Some(schema.clone()));
+    assert!(
+        refusal(&text, &new).0.starts_with("column `mass` has numbers with a decimal comma, such as `1.")
+    );
+    assert_eq!(written(&table_with(&text, &new.with(|o| o.decimal_comma = true))), written(&plain));
+    let (message, hint) = refusal("a;b\n1,5;2\n1.234;3\n", &given);
+    assert_eq!(message, "line 3 has `1.234`, which has a decimal point and no comma");
+    assert!(hint.starts_with("`decimal_comma` is for tables"), "{hint}");
+    let error = read_bytes(b"\x93NUMPY\x01\0", "npy", &given).expect_err("not a text");
+    assert!(error.to_string().contains("possible in text tables only"), "{error}");
 }
 
 #[test]
@@ -177,6 +216,8 @@ fn dates_and_time_zones() {
         &ReadOptions::default(),
     );
     assert_eq!(message, "column `seen` holds dates, but 1 of its 60 cells is a word: `2024-02-30` in row 4");
+    let recorded = table_of(&|i| format!("2024-03-01T00:{i:02}:00"));
+    assert!(recorded.notes[0].starts_with("`seen` goes up from row to row"), "{:?}", recorded.notes);
     let other = table_of(&|i| format!("{}/12/2023", 1 + i % 28));
     assert!(
         other.description.unwrap().ends_with("left out: seen (dates that are not written like 2024-12-31)")
