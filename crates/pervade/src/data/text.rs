@@ -94,7 +94,7 @@ impl Layout {
                 return Err(not_offered(location, wanted, &offered));
             }
         };
-        let names = has_header.then_some(first.clone());
+        let names = has_header.then(|| named(&first));
         Ok(Self {
             location: location.to_string(),
             n_fields: first.len(),
@@ -159,6 +159,15 @@ pub(super) fn read_labels(bytes: &[u8], location: &str) -> Result<Labels> {
         words.remove(0);
     }
     Labels::from_text(&words, location)
+}
+
+/// The names of the columns. Those without one are called as pandas does, but for the first, which may hold row numbers.
+fn named(header: &[String]) -> Vec<String> {
+    let name = |(j, name): (usize, &String)| match name.as_str() {
+        "" if j > 0 => format!("Unnamed: {j}"),
+        _ => name.clone(),
+    };
+    header.iter().enumerate().map(name).collect()
 }
 
 /// Whether the first line names the columns: one of its fields is neither a number nor missing, and it does not look like

@@ -119,6 +119,12 @@ fn empty_rows_and_columns() {
     let table = table(&with("note", 40, &|_| String::new()));
     assert!(table.description.as_ref().unwrap().ends_with("left out: note (no values)"));
     assert_eq!(kinds(&table), [("x".to_string(), ColumnType::Number)]);
+    // Spreadsheets may write more separators than there are columns.
+    let trailing = "a,,\n".to_string()
+        + &(0..40).map(|i| format!("{},{},\n", noise(i, 50), noise(i, 9))).collect::<String>();
+    let read = table_with(&trailing, &ReadOptions::default());
+    assert_eq!(kinds(&read).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "Unnamed: 1"]);
+    assert!(read.description.unwrap().ends_with("left out: Unnamed: 2 (no values)"));
     let (message, _) = refusal("a,b\n1,x\n1,x\n1,x\n", &ReadOptions::default());
     assert_eq!(message, "there is nothing to cluster; left out: a (always 1), b (always x)");
 }
