@@ -15,6 +15,8 @@ mod dataset;
 #[cfg(feature = "text")]
 mod decimal_comma;
 mod elements;
+#[cfg(feature = "text")]
+mod encoding;
 mod folder;
 mod har;
 mod idx;
@@ -28,6 +30,7 @@ mod mat;
 mod npy;
 mod npz;
 mod options;
+mod other_formats;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(feature = "parquet")]

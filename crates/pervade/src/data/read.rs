@@ -11,6 +11,7 @@ use super::input_file::InputFile;
 use super::labels::Labels;
 use super::mapped::FileMap;
 use super::options::{LabelSource, ReadOptions, Table, no_arrays, no_text, not_offered};
+use super::other_formats::{advice, is_text};
 use super::parts::Parts;
 use super::{folder, idx, mat, npy, npz, parquet, stl10, svmlight, text};
 use crate::{Error, Hint, Result};
@@ -274,10 +275,12 @@ impl<'a> Input<'a> {
         if head.is_empty() {
             return Err(Error::data(self.location, "the file is empty"));
         }
+        if let Some((what, hint)) = advice(&head, self.extension) {
+            return Err(Error::data(self.location, what).with_hint(hint));
+        }
         if let Some(format) = by_magic(&head) {
             return Ok(format);
         }
-        self.reject_unsupported_formats(&head)?;
         match self.extension {
             "npy" | "npz" | "parquet" | "mat" | "png" | "jpg" | "jpeg" => {
                 let start = &head[..head.len().min(8)];
@@ -304,25 +307,6 @@ impl<'a> Input<'a> {
             _ => Ok(Format::Text),
         }
     }
-
-    /// Returns an error for formats that users must convert first.
-    fn reject_unsupported_formats(&self, head: &[u8]) -> Result<()> {
-        let (what, hint) = if head.starts_with(b"\x89HDF") || head.starts_with(b"MATLAB 7.3") {
-            (
-                "this is an HDF5 file (MATLAB v7.3), which is not read here",
-                "save it with `save('data.mat', 'x', '-v7')`, or as .npy from Python with h5py",
-            )
-        } else if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
-            ("this is text in UTF-16", "save it as UTF-8")
-        } else if bytes::is_gzip(head) {
-            ("the file is packed by gzip twice", "unpack it once")
-        } else if is_image(head) {
-            ("this is a single image", "give the folder of images")
-        } else {
-            return Ok(());
-        };
-        Err(Error::data(self.location, what).with_hint(hint))
-    }
 }
 
 fn by_magic(head: &[u8]) -> Option<Format> {
@@ -334,21 +318,6 @@ fn by_magic(head: &[u8]) -> Option<Format> {
         _ if idx::is_idx(head) => Format::Idx,
         _ => return None,
     })
-}
-
-/// Whether the bytes start like a PNG, JPEG, BMP or PGM/PPM file.
-fn is_image(head: &[u8]) -> bool {
-    // "BM" and "P5" could start a text, so a byte that text cannot have must follow.
-    let netpbm = matches!(head, [b'P', b'2' | b'3' | b'5' | b'6', b' ' | b'\n' | b'\r' | b'\t', ..]);
-    head.starts_with(b"\x89PNG\r\n")
-        || head.starts_with(b"\xff\xd8\xff")
-        || netpbm
-        || (head.starts_with(b"BM") && head.contains(&0))
-}
-
-/// Text has no control characters except those that end lines and cells, whatever its encoding.
-fn is_text(head: &[u8]) -> bool {
-    !head.iter().any(|b| b.is_ascii_control() && !b"\t\n\r\x0c".contains(b))
 }
 
 /// The whole file, unpacked, in its map if that is possible.

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use csv::ByteRecord;
 
 use super::decimal_comma::with_points;
+use super::encoding::to_utf8;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
 use super::parts::column_order;
@@ -66,6 +67,8 @@ pub(super) struct Layout {
     pub(super) has_header: bool,
     /// Whether numbers have a decimal comma.
     pub(super) decimal_comma: bool,
+    /// Whether the first line is UTF-8.
+    pub(super) is_utf8: bool,
     /// Names of the fields, if there is a header.
     pub(super) names: Option<Vec<String>>,
     /// The field of the labels.
@@ -77,7 +80,9 @@ impl Layout {
         let n_fields = Lines::count_first(bytes);
         let need = Need::of("", product(&[n_fields, COLUMN_BYTES]));
         require(&format!("the header of `{location}` with {n_fields} columns"), &need, FEWER)?;
-        let first = Lines::new(bytes, location).next()?.map(|l| l.words()).unwrap_or_default();
+        let mut lines = Lines::new(bytes, location);
+        let first = lines.next()?.map(|l| l.words()).unwrap_or_default();
+        let is_utf8 = lines.is_utf8;
         let has_header = has_header(bytes, location, options)?;
         let label = match &options.labels {
             None => None,
@@ -100,6 +105,7 @@ impl Layout {
             n_fields: first.len(),
             has_header,
             decimal_comma: options.decimal_comma,
+            is_utf8,
             names,
             label,
         })
@@ -216,6 +222,8 @@ pub(super) struct Lines<'a> {
     location: &'a str,
     skip_empty: bool,
     decimal_comma: bool,
+    /// Whether all lines so far are UTF-8.
+    pub(super) is_utf8: bool,
     /// Where each column is, if they are in another order than in the first part.
     order: Option<Vec<usize>>,
 }
@@ -319,13 +327,29 @@ impl<'a> Lines<'a> {
         let splitter = Splitter::of(bytes);
         let (records, skip_empty) = (splitter.lines(without_mark(bytes)), splitter.skips_empty());
         let records = Records::Text(Box::new(records));
-        Self { records, record: ByteRecord::new(), location, skip_empty, decimal_comma: false, order: None }
+        Self {
+            records,
+            record: ByteRecord::new(),
+            location,
+            skip_empty,
+            decimal_comma: false,
+            is_utf8: true,
+            order: None,
+        }
     }
 
     /// Lines that were already split.
     pub(super) fn of_records(records: &'a [ByteRecord], location: &'a str, skip_empty: bool) -> Self {
         let records = Records::Read(records.iter());
-        Self { records, record: ByteRecord::new(), location, skip_empty, decimal_comma: false, order: None }
+        Self {
+            records,
+            record: ByteRecord::new(),
+            location,
+            skip_empty,
+            decimal_comma: false,
+            is_utf8: true,
+            order: None,
+        }
     }
 
     /// Whether numbers have a decimal comma: they are given with a point.
@@ -358,6 +382,9 @@ impl<'a> Lines<'a> {
             reorder(&mut self.record, order, self.skip_empty);
         }
         let number = self.record.position().map_or(0, csv::Position::line);
+        if more && !self.record.as_slice().is_ascii() && to_utf8(&mut self.record) {
+            self.is_utf8 = false;
+        }
         if more && self.decimal_comma {
             with_points(&mut self.record).map_err(|word| {
                 let problem = format!("line {number} has `{word}`, which has a decimal point and no comma");

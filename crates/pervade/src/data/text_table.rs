@@ -1,6 +1,7 @@
 //! The cells of a text table: numbers as fast as possible, words where a column has them.
 
 use super::dataset::{Dataset, Values, column_in_words};
+use super::encoding::NOTE;
 use super::labels::Labels;
 use super::options::{Kept, ReadOptions, Table};
 use super::schema::{
@@ -26,7 +27,7 @@ pub(super) fn read<'a>(
             return scan.into_plain_table(None, options.first_row);
         }
     }
-    let (columns, labels) = read_columns(layout, options, &lines)?;
+    let RawTable { columns, labels, is_utf8 } = read_columns(layout, options, &lines)?;
     let names: Option<Vec<String>> =
         layout.names.is_some().then(|| columns.iter().map(|column| column.name.clone()).collect());
     let mut table = match found(columns, options, &layout.location)? {
@@ -37,6 +38,9 @@ pub(super) fn read<'a>(
         }
     };
     table.labels = labels;
+    if !is_utf8 {
+        table.notes.push(NOTE.to_string());
+    }
     if options.original {
         table.original = Some(original_columns(layout, lines()?)?);
         table.label_column = layout.label;
@@ -92,12 +96,19 @@ fn read_plain(layout: &Layout, options: &ReadOptions, model: &[String], lines: V
     scan.into_plain_table(kept, options.first_row)
 }
 
+/// A table as it was found.
+struct RawTable {
+    columns: Vec<RawColumn>,
+    labels: Option<Labels>,
+    is_utf8: bool,
+}
+
 /// Reads the columns in one pass, and those in which numbers and words are found in a second one.
 fn read_columns<'a>(
     layout: &Layout,
     options: &ReadOptions,
     lines: impl Fn() -> Result<Vec<Lines<'a>>>,
-) -> Result<(Vec<RawColumn>, Option<Labels>)> {
+) -> Result<RawTable> {
     let name = |j: usize| layout.names.as_ref().map_or("", |names| &names[j]);
     let start = |j: usize| {
         if wants_text(name(j), layout.names.is_some(), options) {
@@ -109,7 +120,7 @@ fn read_columns<'a>(
     let mut scan = Scan::new(layout, start);
     scan.missing = Missing::new(&options.missing);
     scan.read(lines()?)?;
-    let labels = scan.labels()?;
+    let (labels, is_utf8) = (scan.labels()?, scan.is_utf8);
     // Numbers that start with a zero may be codes: the words will tell.
     let is_open = |field: &Field| matches!(field, Field::Failed | Field::Numbers(_, true));
     if scan.fields.iter().any(is_open) {
@@ -130,7 +141,7 @@ fn read_columns<'a>(
         };
         Some(RawColumn { name: name(j).to_string(), cells })
     });
-    Ok((columns.collect(), labels))
+    Ok(RawTable { columns: columns.collect(), labels, is_utf8 })
 }
 
 fn words() -> Field {
@@ -175,6 +186,7 @@ struct Scan<'a> {
     missing: Missing,
     /// Whether anything but a number in a row is an error.
     is_strict: bool,
+    is_utf8: bool,
     fields: Vec<Field>,
     rows: Vec<f32>,
     has_rows: bool,
@@ -192,6 +204,7 @@ impl<'a> Scan<'a> {
             layout,
             missing: Missing::default(),
             is_strict: false,
+            is_utf8: layout.is_utf8,
             has_rows: fields.iter().any(|field| matches!(field, Field::Row)),
             fields,
             rows: Vec::new(),
@@ -226,6 +239,7 @@ impl<'a> Scan<'a> {
             }
             self.n_rows += 1;
         }
+        self.is_utf8 &= lines.is_utf8;
         Ok(true)
     }
 

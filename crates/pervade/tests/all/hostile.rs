@@ -56,6 +56,25 @@ fn empty_and_foreign_files() {
     let (hdf, hint) = refusal(b"\x89HDF\r\n\x1a\n", "mat");
     assert!(hdf.contains("HDF5") && hint.contains("-v7"), "{hdf}: {hint}");
     assert!(refusal(b"\x89PNG\r\n\x1a\n", "png").1.contains("folder of images"));
+    let zip =
+        |name: &str| [&b"PK\x03\x04"[..], &[0; 22], &[name.len() as u8, 0, 0, 0], name.as_bytes()].concat();
+    for (bytes, what, hint) in [
+        (zip("[Content_Types].xml"), "a file of Excel", "CSV UTF-8"),
+        (zip("mimetype"), "an OpenDocument file", "as CSV"),
+        (zip("genes.csv"), "a zip archive", "unpack it"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec(), "a file of Excel", "CSV UTF-8"),
+        (b"ARROW1\0\0".to_vec(), "Feather", "Parquet"),
+        (b"RDX3\nX\n\0\0".to_vec(), "an R file", "write.csv"),
+        (b"[{\"a\": 1}]".to_vec(), "JSON", "CSV or Parquet"),
+        (b"{\n \"a\": [1]}\n".to_vec(), "JSON", "CSV or Parquet"),
+    ] {
+        let (message, advice) = refusal(&bytes, "dat");
+        assert!(message.contains(what) && advice.contains(hint), "{message}: {advice}");
+    }
+    // Texts that begin with the same letters.
+    for text in ["RDX,BZh\n1,2\n3,4\n", "ORC\n1\n2\n", "[mass],b\n1,2\n3,4\n"] {
+        assert!(read_bytes(text.as_bytes(), "csv", &ReadOptions::default()).is_ok(), "{text}");
+    }
     let nowhere = read(Path::new("no/such/file.npy"), &ReadOptions::default()).unwrap_err().to_string();
     assert!(nowhere.starts_with("cannot read `no/such/file.npy`"), "{nowhere}");
 }

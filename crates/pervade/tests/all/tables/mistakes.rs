@@ -74,6 +74,17 @@ fn numbers_in_other_forms_are_named() {
     );
 }
 
+/// As Excel in Western Europe writes CSV.
+#[test]
+fn texts_that_are_not_utf8_are_read_as_windows_1252() {
+    let text = with("gr\u{f6}\u{df}e", 40, &|i| ["M\u{fc}nchen", "K\u{f6}ln"][noise(i, 2)].to_string());
+    let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
+    let read = read_bytes(&bytes, "csv", &ReadOptions::default()).unwrap();
+    assert_eq!(written(&read), written(&table(&text)));
+    assert_eq!(read.notes, ["the text is not UTF-8: it is read as Windows-1252 (Western Europe)"]);
+    assert!(table(&text).notes.is_empty());
+}
+
 #[test]
 fn decimal_commas_are_read_if_asked_for() {
     let rows = |number: &dyn Fn(f64) -> String| {
@@ -120,8 +131,8 @@ fn empty_rows_and_columns() {
     assert!(table.description.as_ref().unwrap().ends_with("left out: note (no values)"));
     assert_eq!(kinds(&table), [("x".to_string(), ColumnType::Number)]);
     // Spreadsheets may write more separators than there are columns.
-    let trailing = "a,,\n".to_string()
-        + &(0..40).map(|i| format!("{},{},\n", noise(i, 50), noise(i, 9))).collect::<String>();
+    let row = |i: usize| format!("{},{},\n", noise(i, 50), noise(i, 9));
+    let trailing = "a,,\n".to_string() + &(0..40).map(row).collect::<String>();
     let read = table_with(&trailing, &ReadOptions::default());
     assert_eq!(kinds(&read).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "Unnamed: 1"]);
     assert!(read.description.unwrap().ends_with("left out: Unnamed: 2 (no values)"));
