@@ -21,6 +21,7 @@ pub fn read_all(bytes: &[u8], extension: &str) {
     for labels in ["y", "column:last", "column:a"] {
         let _ = read_bytes(bytes, extension, &ReadOptions::with_labels(labels).unwrap());
     }
+    let _ = read_bytes(bytes, extension, &ReadOptions::default().with(|o| o.decimal_comma = true));
     let _ = read_label_bytes(bytes, extension);
 }
 
