@@ -2,35 +2,11 @@
 
 use std::borrow::Cow;
 
-use csv::ByteRecord;
-
 /// What may stand between groups of three digits: a point, an apostrophe, or one of the spaces.
 const SEPARATORS: [char; 5] = ['.', '\'', ' ', '\u{a0}', '\u{202f}'];
 
-/// Writes the numbers of a line with a decimal point. A number that has one already is an error: with a comma elsewhere, `1.234` can be
-/// either of two numbers.
-pub(super) fn with_points(record: &mut ByteRecord) -> Result<(), String> {
-    if !record.iter().any(|field| field.contains(&b',') || field.contains(&b'.')) {
-        return Ok(());
-    }
-    let mut changed = ByteRecord::with_capacity(record.as_slice().len(), record.len());
-    for field in &*record {
-        let text = String::from_utf8_lossy(field);
-        if text.contains('.') && text.trim().parse::<f64>().is_ok() {
-            return Err(text.trim().to_string());
-        }
-        match with_point(&text) {
-            Cow::Borrowed(_) => changed.push_field(field),
-            Cow::Owned(number) => changed.push_field(number.as_bytes()),
-        }
-    }
-    changed.set_position(record.position().cloned());
-    *record = changed;
-    Ok(())
-}
-
 /// A number with a decimal point instead of a comma; other text as it is.
-fn with_point(text: &str) -> Cow<'_, str> {
+pub(super) fn with_point(text: &str) -> Cow<'_, str> {
     let number = text.trim();
     let unsigned = number.trim_start_matches(['-', '+']);
     let sign = &number[..number.len() - unsigned.len()];
@@ -100,14 +76,5 @@ mod tests {
         ] {
             assert_eq!(with_point(text), text);
         }
-    }
-
-    #[test]
-    fn a_point_among_commas_is_an_error() {
-        let mut record = ByteRecord::from(vec!["a", "1,5", "24.12.2025"]);
-        assert_eq!(with_points(&mut record), Ok(()));
-        assert_eq!(record, vec!["a", "1.5", "24.12.2025"]);
-        let mut record = ByteRecord::from(vec!["1,5", "1.234"]);
-        assert_eq!(with_points(&mut record), Err("1.234".to_string()));
     }
 }

@@ -12,7 +12,6 @@ mod bytes;
 mod checks;
 mod csr;
 mod dataset;
-#[cfg(feature = "text")]
 mod decimal_comma;
 mod elements;
 #[cfg(feature = "text")]

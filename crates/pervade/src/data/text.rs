@@ -1,10 +1,11 @@
 //! Text tables: CSV, TSV and similar, with or without a header.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 
 use csv::ByteRecord;
 
-use super::decimal_comma::with_points;
+use super::decimal_comma::with_point;
 use super::encoding::to_utf8;
 use super::labels::Labels;
 use super::options::{LabelSource, ReadOptions, Table, not_offered};
@@ -325,22 +326,16 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
 impl<'a> Lines<'a> {
     pub(super) fn new(bytes: &'a [u8], location: &'a str) -> Self {
         let splitter = Splitter::of(bytes);
-        let (records, skip_empty) = (splitter.lines(without_mark(bytes)), splitter.skips_empty());
-        let records = Records::Text(Box::new(records));
-        Self {
-            records,
-            record: ByteRecord::new(),
-            location,
-            skip_empty,
-            decimal_comma: false,
-            is_utf8: true,
-            order: None,
-        }
+        let records = Records::Text(Box::new(splitter.lines(without_mark(bytes))));
+        Self::of(records, location, splitter.skips_empty())
     }
 
     /// Lines that were already split.
     pub(super) fn of_records(records: &'a [ByteRecord], location: &'a str, skip_empty: bool) -> Self {
-        let records = Records::Read(records.iter());
+        Self::of(Records::Read(records.iter()), location, skip_empty)
+    }
+
+    fn of(records: Records<'a>, location: &'a str, skip_empty: bool) -> Self {
         Self {
             records,
             record: ByteRecord::new(),
@@ -386,16 +381,36 @@ impl<'a> Lines<'a> {
             self.is_utf8 = false;
         }
         if more && self.decimal_comma {
-            with_points(&mut self.record).map_err(|word| {
-                let problem = format!("line {number} has `{word}`, which has a decimal point and no comma");
-                let hint = Hint::new("").setting("decimal_comma");
-                let hint =
-                    hint.text(" is for tables in which all numbers have one, such as 3,14 or 1.234,56");
-                Error::data(location, problem).with_hint(hint)
-            })?;
+            with_points(&mut self.record, number, location)?;
         }
         Ok(more.then_some(Line { number, location, record: &self.record, skip_empty: self.skip_empty }))
     }
+}
+
+/// Writes the numbers of a line with a decimal point. A number that has one already is an error: with a comma elsewhere, `1.234` can be
+/// either of two numbers.
+fn with_points(record: &mut ByteRecord, number: u64, location: &str) -> Result<()> {
+    if !record.iter().any(|field| field.contains(&b',') || field.contains(&b'.')) {
+        return Ok(());
+    }
+    let mut changed = ByteRecord::with_capacity(record.as_slice().len(), record.len());
+    for field in &*record {
+        let text = String::from_utf8_lossy(field);
+        if text.contains('.') && text.trim().parse::<f64>().is_ok() {
+            let problem =
+                format!("line {number} has `{}`, which has a decimal point and no comma", text.trim());
+            let hint = Hint::new("").setting("decimal_comma");
+            let hint = hint.text(" is for tables in which all numbers have one, such as 3,14 or 1.234,56");
+            return Err(Error::data(location, problem).with_hint(hint));
+        }
+        match with_point(&text) {
+            Cow::Borrowed(_) => changed.push_field(field),
+            Cow::Owned(number) => changed.push_field(number.as_bytes()),
+        }
+    }
+    changed.set_position(record.position().cloned());
+    *record = changed;
+    Ok(())
 }
 
 /// Puts the fields into another order; a line with too few or too many fields stays as it is.

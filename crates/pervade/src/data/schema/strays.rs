@@ -1,6 +1,9 @@
 //! Errors about words among numbers or dates, and about numbers in forms that are not read.
 
+use std::borrow::Cow;
+
 use super::raw::Coded;
+use crate::data::decimal_comma::with_point;
 use crate::{Error, Hint};
 
 /// The largest number of words, and of rows for each, in a message.
@@ -88,9 +91,7 @@ fn style(word: &str) -> Option<Style> {
     if is_digits(first) && first.len() <= 3 && is_grouped && fraction.is_none_or(is_digits) {
         return Some(Style::Thousands);
     }
-    let (whole, fraction) = unsigned.split_once(',')?;
-    let is_whole = whole.split('.').all(is_digits);
-    (is_whole && is_digits(fraction)).then_some(Style::DecimalComma)
+    matches!(with_point(word), Cow::Owned(_)).then_some(Style::DecimalComma)
 }
 
 /// The error for a column of numbers with thousands separators or decimal commas; `None` for other words.
@@ -142,7 +143,7 @@ mod tests {
         for word in ["1,234", "12,345,678", "-1,234.5", "1 234", "1'234'567"] {
             assert_eq!(style(word), Some(Style::Thousands), "{word}");
         }
-        for word in ["3,14", "-0,5", "1.234,56", "12,3456"] {
+        for word in ["3,14", "-0,5", "1.234,56", "12,3456", "1,5E-03"] {
             assert_eq!(style(word), Some(Style::DecimalComma), "{word}");
         }
         for word in ["", "1,", ",5", "a,b", "1,2,3", "12", "1.5", "12,34,567", "x"] {
