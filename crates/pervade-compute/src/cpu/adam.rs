@@ -7,7 +7,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::layers::column_sums;
-use super::product::{Functions, Prepared, View, Written, product_alone, product_skipping, with_panels};
+use super::product::{
+    Epilogue, Functions, Prepared, View, Written, at_least, product, product_alone, product_skipping,
+    with_panels,
+};
 use super::shared::Shared;
 use super::simd::{Isa, for_isa};
 use super::team::{TeamForEach, for_each_task};
@@ -130,17 +133,23 @@ thread_local! {
     static GRADIENT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A step of Adam with the gradient A B, which is never stored as a whole. The sums of B's columns, the gradient of the bias, are stored.
+/// The rows of a batch from which a gradient may go to memory, and the most columns of one that goes there without skipping zeros: the
+/// register tile wastes parts of its vectors if rows are short.
+const MIN_STORED_K: usize = 256;
+const MOST_STORED_COLUMNS: usize = 32;
+
+/// A step of Adam with the gradient A B, which is never stored as a whole, except for long batches if it is narrow or if zeros of B are
+/// skipped: then it goes through `gradient`, transposed. The sums of B's columns, the gradient of the bias, are stored.
 pub(super) fn product_update(
     isa: Isa,
     a: View,
     b: View,
     rates: Rates,
     weight: Weight,
+    gradient: &mut [f32],
     sums_of_b: &mut [f32],
 ) {
     let (n_rows, n_columns) = (a.rows(), b.columns());
-    let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
     // SAFETY: parts of rows do not overlap, and each belongs to one task.
     let update_row =
         |row: usize, column: usize, g: &[f32]| unsafe { weight.update(isa, rates, row, column, g) };
@@ -149,32 +158,62 @@ pub(super) fn product_update(
         return;
     }
     column_sums(isa, b, sums_of_b);
-    let update_block = |block: usize, panels: Option<&[f32]>| {
+    let shape = [n_rows, n_columns];
+    if b.rows() >= MIN_STORED_K && transposed_product(isa, a, b, gradient) {
+        return for_each_block(shape, update_row, |[rows, columns], to| {
+            functions.transpose(View::new(gradient, n_columns, n_rows).part(columns, rows), to);
+        });
+    }
+    let update = |panels: Option<&[f32]>| {
+        for_each_block(shape, update_row, |[rows, columns], to| {
+            let written = Some(weight.written([rows.start, columns.start]));
+            let panels = panels.map(|panels| &panels[columns.start * b.rows()..]);
+            let (a, b) = (a.part(rows, 0..b.rows()), b.part(0..b.rows(), columns));
+            product_alone(isa, a, b, to, Prepared { panels, written });
+        });
+    };
+    // With several blocks of rows, each needs all of B.
+    if n_rows <= functions.tile_rows() {
+        update(None);
+    } else {
+        with_panels(functions, b, |panels| update(Some(panels)));
+    }
+}
+
+/// Computes a gradient block by block in parallel, and calls `update_row` with the parts of its rows (row, first column, values).
+fn for_each_block(
+    [n_rows, n_columns]: [usize; 2],
+    update_row: impl Fn(usize, usize, &[f32]) + Sync + Send,
+    compute: impl Fn([Range<usize>; 2], &mut [f32]) + Sync + Send,
+) {
+    let [row_blocks, column_blocks] = [n_rows.div_ceil(BLOCK[0]), n_columns.div_ceil(BLOCK[1])];
+    for_each_task(row_blocks * column_blocks, |block| {
         let (i, j) = (block / column_blocks, block % column_blocks);
         let rows = n_rows * i / row_blocks..n_rows * (i + 1) / row_blocks;
         let columns = cut(n_columns, j, column_blocks)..cut(n_columns, j + 1, column_blocks);
         GRADIENT.with_borrow_mut(|buffer| {
-            let needed = rows.len() * columns.len();
-            if buffer.len() < needed {
-                buffer.resize(needed, 0.0);
-            }
-            let gradient = &mut buffer[..needed];
-            let (a, b) = (a.part(rows.clone(), 0..b.rows()), b.part(0..b.rows(), columns.clone()));
-            let written = Some(weight.written([rows.start, columns.start]));
-            let panels = panels.map(|panels| &panels[columns.start * b.rows()..]);
-            product_alone(isa, a, b, gradient, Prepared { panels, written });
+            let gradient = at_least(buffer, rows.len() * columns.len());
+            compute([rows.clone(), columns.clone()], gradient);
             for (row, g) in rows.zip(gradient.chunks_exact(columns.len())) {
                 update_row(row, columns.start, g);
             }
         });
-    };
-    if n_rows <= functions.tile_rows() {
-        return for_each_task(column_blocks, |block| update_block(block, None));
-    }
-    // Every block of rows needs all of B.
-    with_panels(functions, b, |panels| {
-        for_each_task(row_blocks * column_blocks, |block| update_block(block, Some(panels)));
     });
+}
+
+/// Computes the transposed A B, whose rows are B's columns, if that is worth it.
+fn transposed_product(isa: Isa, a: View, b: View, c: &mut [f32]) -> bool {
+    let (a, b) = (b.transposed(), a.transposed());
+    if a.rows() <= MOST_STORED_COLUMNS {
+        product(isa, a, b, Epilogue::Store, c);
+        return true;
+    }
+    let (n_columns, c) = (b.columns(), Shared::new(c));
+    let written = Written { c, n_columns, moments: None, mask: None, first: [0, 0] };
+    product_skipping(Functions::of(isa), a, b, written, None, |row, column, line| {
+        // SAFETY: each part of a row is given once.
+        unsafe { c.slice(row * n_columns + column, line.len()) }.copy_from_slice(line);
+    })
 }
 
 /// The first column of block `j` of `n_blocks`: a multiple of the widest panel.
@@ -225,15 +264,22 @@ mod tests {
 
     #[test]
     fn the_update_with_the_gradient_is_the_update_after_it() {
-        let [rows, inputs, outputs] = [100, 301, 200];
+        let inputs = 301;
         let key = Key::new(1, 7u32, 0);
         let random =
             |n: usize, salt: u32| (0..n).map(|i| key.uniform(i as u64, salt, 0) as f32).collect::<Vec<_>>();
-        let dy = random(rows * outputs, 2);
-        // Without and with zeros, which take different ways.
-        for threshold in [0.0, 0.6] {
-            let mut x = random(rows * inputs, 1);
-            x.iter_mut().filter(|x| **x < threshold).for_each(|x| *x = 0.0);
+        let without_small = |n: usize, salt: u32, least: f32| {
+            random(n, salt).into_iter().map(|x| if x < least { 0.0 } else { x }).collect::<Vec<_>>()
+        };
+        // Dense, zeros among the inputs, zeros among the gradients, a narrow layer: all take different ways.
+        for (rows, outputs, least_x, least_dy, goes_to_memory) in [
+            (100, 200, 0.0, 0.0, false),
+            (300, 200, 0.6, 0.0, false),
+            (300, 200, 0.0, 0.6, true),
+            (300, 20, 0.0, 0.0, true),
+        ] {
+            let (x, dy) =
+                (without_small(rows * inputs, 1, least_x), without_small(rows * outputs, 2, least_dy));
             let (x, dy) = (View::new(&x, rows, inputs).transposed(), View::new(&dy, rows, outputs));
             for isa in Isa::available() {
                 let n = inputs * outputs;
@@ -242,7 +288,8 @@ mod tests {
                 let [mut p2, mut m2, mut v2] = [p.clone(), m.clone(), v.clone()];
                 let mut sums = vec![f32::NAN; outputs];
                 let weight = Weight::new([inputs, outputs], [&mut p, &mut m, &mut v]);
-                product_update(isa, x, dy, rates, weight, &mut sums);
+                let mut stored = vec![f32::NAN; n];
+                product_update(isa, x, dy, rates, weight, &mut stored, &mut sums);
                 let weight = [Slot { offset: 0, rows: inputs, columns: outputs }];
                 for moments in [&mut m, &mut v, &mut m2, &mut v2] {
                     Cpu::new().moments_to_rows(&weight, n, moments);
@@ -254,6 +301,7 @@ mod tests {
                 let mut expected = vec![0.0; outputs];
                 column_sums(isa, dy, &mut expected);
                 assert_eq!(sums, expected, "{isa:?}");
+                assert_eq!(stored.iter().all(|g| !g.is_nan()), goes_to_memory, "{isa:?}");
             }
         }
     }

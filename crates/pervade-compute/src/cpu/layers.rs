@@ -51,7 +51,10 @@ impl Layers for Cpu {
             if let Some(step) = update {
                 let rates = Rates::new(step, params.beta1);
                 let (weight, gradients) = Weight::of(params, restart, layer.weight);
-                product_update(self.isa, x_of, dy_of, rates, weight, &mut gradients[layer.bias.range()]);
+                let [gradient, of_bias] = gradients
+                    .get_disjoint_mut([layer.weight.range(), layer.bias.range()])
+                    .expect("parameters of different slots");
+                product_update(self.isa, x_of, dy_of, rates, weight, gradient, of_bias);
                 adam_range(self.isa, params, restart, layer.bias.range(), rates);
             } else {
                 let gradients = &mut params.gradients[restart * params.stride..];

@@ -232,6 +232,7 @@ pub(super) struct Functions {
     pack_rows: unsafe fn(View, &mut [f32], &mut [u64]),
     /// See [`pairs::pair_rows`].
     pair_rows: unsafe fn(&[[u64; pairs::GROUP]], u32, &mut [u32]),
+    transpose: unsafe fn(View, &mut [f32]),
     /// See [`skip::sum_pairs`].
     sum_pairs: unsafe fn(&skip::Task, usize, &mut [f32], &mut [f32]),
     tile_rows: usize,
@@ -243,6 +244,16 @@ impl Functions {
     /// The most rows of a register tile.
     pub(super) fn tile_rows(self) -> usize {
         self.tile_rows
+    }
+
+    /// Writes a matrix, part of a row-major one, transposed: the rows of `to` are its columns.
+    pub(super) fn transpose(self, from: View, to: &mut [f32]) {
+        assert!(
+            from.column_stride == 1 && to.len() >= from.rows * from.columns,
+            "room for the transposed matrix"
+        );
+        // SAFETY: this machine has the instruction set.
+        unsafe { (self.transpose)(from, to) };
     }
 
     /// Columns of a panel of B: two vectors.
@@ -277,6 +288,7 @@ macro_rules! functions {
                     pack_b,
                     pack_rows,
                     pair_rows,
+                    transpose,
                     sum_pairs,
                     tile_rows: <$vector>::TILE_ROWS,
                     pair_vectors: <$vector>::PAIR_VECTORS,
@@ -298,6 +310,11 @@ macro_rules! functions {
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_rows(a: View, values: &mut [f32], masks: &mut [u64]) {
                 pairs::pack_rows::<$vector>(a, values, masks);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn transpose(from: View, to: &mut [f32]) {
+                super::transpose::<$vector>(from.values, from.row_stride, [from.rows, from.columns], to, from.rows);
             }
 
             $(#[target_feature(enable = $features)])?
@@ -374,7 +391,7 @@ fn run(whole: &Task, alone: bool, functions: Functions) {
 }
 
 /// The first `len` elements of a buffer that grows to the largest product's need.
-fn at_least<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
+pub(super) fn at_least<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {
         buffer.resize(len, T::default());
     }

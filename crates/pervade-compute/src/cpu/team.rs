@@ -54,6 +54,17 @@ pub(super) fn for_each_task(n_tasks: usize, work: impl Fn(usize) + Sync + Send) 
     }
 }
 
+/// The same, each thread's part from its end on: what it prepared last for this operation, or used last in the one before, is still in
+/// its cache.
+pub(super) fn for_each_task_backwards(n_tasks: usize, work: impl Fn(usize) + Sync + Send) {
+    let n_threads = rayon::current_num_threads();
+    for_each_task(n_tasks, |task| {
+        let part = ((task + 1) * n_threads).div_ceil(n_tasks) - 1;
+        let [start, end] = [part, part + 1].map(|part| n_tasks * part / n_threads);
+        work(start + end - 1 - task);
+    });
+}
+
 /// `for_each` of rayon's iterators on the awake threads, if there are any.
 pub(super) trait TeamForEach: IndexedParallelIterator {
     /// Calls `work` for each item in parallel.
@@ -298,18 +309,26 @@ mod tests {
     }
 
     #[test]
-    fn every_task_runs_once() {
+    fn every_task_runs_once_in_either_direction() {
         for n_threads in [1, 2, 5] {
             pool(n_threads).install(|| {
                 together(|| {
                     for n_tasks in (0..200).chain([5000]) {
                         let counts: Vec<AtomicUsize> = (0..n_tasks).map(|_| AtomicUsize::new(0)).collect();
                         for_each_task(n_tasks, |task| add(&counts[task], 1));
-                        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{n_tasks}");
+                        for_each_task_backwards(n_tasks, |task| add(&counts[task], 1));
+                        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 2), "{n_tasks}");
                     }
                 });
             });
         }
+    }
+
+    #[test]
+    fn backwards_is_from_the_end_of_each_part() {
+        let order = Mutex::new(Vec::new());
+        pool(1).install(|| for_each_task_backwards(5, |task| order.lock().unwrap().push(task)));
+        assert_eq!(order.into_inner().unwrap(), [4, 3, 2, 1, 0]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::super::shared::Shared;
-use super::super::team::for_each_task;
+use super::super::team::for_each_task_backwards;
 use super::pairs::{BLOCK_K, Buffers, Packed, block_range, pack_a, pairs_of_part};
 use super::{
     CACHE_LINE, Functions, PANEL, TASKS_PER_THREAD, Vector, View, Written, at_least, pack, prefetch,
@@ -71,7 +71,7 @@ pub(in crate::cpu) fn product_skipping(
     let sums_of_b = sums_of_b.map(Shared::new);
     let mut buffers = PACKED_A.take();
     let packed = pack_a(functions, a, b.columns, plan.n_parts, &mut buffers);
-    for_each_task(plan.n_parts * plan.n_panels, |task| {
+    for_each_task_backwards(plan.n_parts * plan.n_panels, |task| {
         let (part, column) = (task / plan.n_panels, task % plan.n_panels * plan.panel_columns);
         let pairs = pairs_of_part(a.rows, plan.n_parts, part);
         let width = plan.panel_columns.min(b.columns - column);
