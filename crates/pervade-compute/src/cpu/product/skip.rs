@@ -26,6 +26,8 @@ const MIN_TERMS: usize = 1 << 22;
 const MIN_VECTORS: usize = 4;
 /// Enough rows per task to make up for packing B.
 const MIN_ROWS: usize = 40;
+/// The same if that leaves each thread twice as many tasks: on shared machines, threads are not equally fast.
+const MIN_ROWS_OF_MANY: usize = 100;
 /// So many that their sums stay in the second-level cache, and if more buffers than C are written.
 const MAX_ROWS: usize = 512;
 const MAX_ROWS_OF_UPDATE: usize = 256;
@@ -111,7 +113,12 @@ impl Plan {
         let n_panels = n_vectors.div_ceil(functions.pair_vectors);
         let panel_columns = n_vectors.div_ceil(n_panels) * functions.lanes;
         let most_rows = if is_update { MAX_ROWS_OF_UPDATE } else { MAX_ROWS };
-        let n_parts = a.rows.div_ceil(most_rows).max((TASKS_PER_THREAD * n_threads).div_ceil(n_panels));
+        let parts_for = |tasks_per_thread: usize| {
+            a.rows.div_ceil(most_rows).max((tasks_per_thread * n_threads).div_ceil(n_panels))
+        };
+        let n_parts = Some(parts_for(2 * TASKS_PER_THREAD))
+            .filter(|n_parts| a.rows / n_parts >= MIN_ROWS_OF_MANY)
+            .unwrap_or_else(|| parts_for(TASKS_PER_THREAD));
         let is_worth_it = a.rows / n_parts >= MIN_ROWS && is_sparse(a);
         is_worth_it.then_some(Self { n_parts, n_panels, panel_columns })
     }
