@@ -1,6 +1,7 @@
 //! The command line: commands, shared flags, and how data are specified.
 
 use std::any::TypeId;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -366,6 +367,25 @@ fn explain_numbers(command: clap::Command) -> clap::Command {
             }
         })
         .mut_subcommands(explain_numbers)
+}
+
+/// The arguments with numbers such as `-1e-3`, which clap takes for flags, joined to the flags before them: `--epsilon=-1e-3`.
+pub(crate) fn with_joined_numbers(args: &[OsString]) -> Vec<OsString> {
+    let is_flag = |arg: &OsStr| arg != "--" && arg.as_encoded_bytes().starts_with(b"-");
+    let is_number = |arg: &OsStr| {
+        arg.to_str().is_some_and(|text| text.contains(['e', 'E']) && text.parse::<f64>().is_ok())
+    };
+    let mut joined: Vec<OsString> = Vec::new();
+    for arg in args {
+        match joined.last_mut() {
+            Some(flag) if is_flag(flag) && is_flag(arg) && is_number(arg) => {
+                flag.push("=");
+                flag.push(arg);
+            }
+            _ => joined.push(arg.clone()),
+        }
+    }
+    joined
 }
 
 fn whole<T: FromStr>(text: &str) -> std::result::Result<T, String> {

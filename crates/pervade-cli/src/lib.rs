@@ -63,7 +63,9 @@ const COULD_NOT_RUN: u8 = 2;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     interrupt::install();
     let args: Vec<OsString> = args.into_iter().collect();
-    let parsed = args::command().try_get_matches_from(&args).and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = args::command()
+        .try_get_matches_from(args::with_joined_numbers(&args))
+        .and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(message) => return answer(&message, args.iter().any(|arg| arg == "--json")),

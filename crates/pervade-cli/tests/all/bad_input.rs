@@ -58,6 +58,12 @@ fn a_negative_number_is_a_wrong_value_and_no_unknown_flag() {
         &["--seed", "-1"],
         "invalid value '-1' for '--seed <S>': must be a whole number of at least 0",
     );
+    refused(
+        &sandbox,
+        "good.csv",
+        &["-k", "2", "--epsilon", "-1e-3"],
+        "`epsilon` is -0.001, must be at least",
+    );
 }
 
 #[test]
