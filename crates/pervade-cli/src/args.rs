@@ -371,12 +371,13 @@ fn explain_numbers(command: clap::Command) -> clap::Command {
 
 /// The arguments with numbers such as `-1e-3`, which clap takes for flags, joined to the flags before them: `--epsilon=-1e-3`.
 pub(crate) fn with_joined_numbers(args: &[OsString]) -> Vec<OsString> {
-    let is_flag = |arg: &OsStr| arg != "--" && arg.as_encoded_bytes().starts_with(b"-");
+    let n_before_files = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let is_flag = |arg: &OsStr| arg.as_encoded_bytes().starts_with(b"-");
     let is_number = |arg: &OsStr| {
         arg.to_str().is_some_and(|text| text.contains(['e', 'E']) && text.parse::<f64>().is_ok())
     };
     let mut joined: Vec<OsString> = Vec::new();
-    for arg in args {
+    for arg in &args[..n_before_files] {
         match joined.last_mut() {
             Some(flag) if is_flag(flag) && is_flag(arg) && is_number(arg) => {
                 flag.push("=");
@@ -385,6 +386,7 @@ pub(crate) fn with_joined_numbers(args: &[OsString]) -> Vec<OsString> {
             _ => joined.push(arg.clone()),
         }
     }
+    joined.extend_from_slice(&args[n_before_files..]);
     joined
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Vector, View, tile_rows};
 
-/// Packs a transposed A by tiles (see [`Task::packed`]).
+/// Packs a transposed A by tiles (see [`super::Task::packed`]).
 #[inline(always)]
 pub(super) fn pack_transposed<V: Vector>(a: View, to: &mut [f32]) {
     let mut tile = 0;
