@@ -11,7 +11,7 @@
 macro_rules! with_constant {
     ($number:expr, $most:expr, [$($n:literal)*], |$N:ident| $work:expr) => {
         match $number {
-            $($n => if $n <= $most { const $N: usize = $n; $work } else { unreachable!("{} of at most {}", $n, $most) })*
+            $($n => if const { $n <= $most } { const $N: usize = $n; $work } else { unreachable!("{} of at most {}", $n, $most) })*
             number => unreachable!("{number} is not expected"),
         }
     };
@@ -302,6 +302,28 @@ macro_rules! functions {
             unsafe fn task(task: &Task, panel: &mut [f32]) {
                 // SAFETY: guaranteed by the caller.
                 unsafe { tile::<$vector>(task, panel) }
+            }
+
+            impl tile::Tiles for $vector {
+                #[inline(never)]
+                $(#[target_feature(enable = $features)])?
+                unsafe fn tile<const W: usize, const H: usize, const MODE: u8>(
+                    task: &Task,
+                    row: usize,
+                    panel: tile::PanelRows,
+                    to: *mut f32,
+                    ahead: &mut tile::Ahead,
+                ) {
+                    // SAFETY: guaranteed by the caller.
+                    unsafe { tile::register_tile::<Self, W, H, MODE>(task, row, panel, to, ahead) }
+                }
+
+                #[inline(never)]
+                $(#[target_feature(enable = $features)])?
+                unsafe fn finish_tile(task: &Task, rows: Range<usize>, lines: *const f32) {
+                    // SAFETY: guaranteed by the caller.
+                    unsafe { tile::finish_lines(task, rows, lines) }
+                }
             }
 
             $(#[target_feature(enable = $features)])?

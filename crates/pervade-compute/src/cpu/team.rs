@@ -50,8 +50,13 @@ pub(super) fn for_each_task(n_tasks: usize, work: impl Fn(usize) + Sync + Send) 
         _ if n_tasks <= 1 => (0..n_tasks).for_each(work),
         // SAFETY: the pointer is set while `Lead` lives, which borrows the team.
         Some(team) => unsafe { &*team }.run(n_tasks, &work),
-        None => (0..n_tasks).into_par_iter().with_max_len(1).for_each(work),
+        None => for_each_without_team(n_tasks, &work),
     }
+}
+
+/// Compiled once for all work: there is more code of rayon's in a parallel loop than in most loops' bodies.
+fn for_each_without_team(n_tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+    (0..n_tasks).into_par_iter().with_max_len(1).for_each(work);
 }
 
 /// The same, each thread's part from its end on: what it prepared last for this operation, or used last in the one before, is still in
@@ -65,13 +70,10 @@ pub(super) fn for_each_task_backwards(n_tasks: usize, work: impl Fn(usize) + Syn
     });
 }
 
-/// `for_each` of rayon's iterators on the awake threads, if there are any.
+/// `for_each` of rayon's iterators as tasks of [`for_each_task`].
 pub(super) trait TeamForEach: IndexedParallelIterator {
     /// Calls `work` for each item in parallel.
     fn team_for_each(self, work: impl Fn(Self::Item) + Sync + Send) {
-        if LED.get().is_none() {
-            return self.for_each(work);
-        }
         let n_items = self.len();
         self.with_producer(Pieces { n_items, work: &work });
     }
@@ -104,7 +106,9 @@ impl<T, F: Fn(T) + Sync> ProducerCallback<T> for Pieces<'_, F> {
         put(n_pieces - 1, rest);
         for_each_task(n_pieces, |i| {
             let piece = pieces[i].lock().unwrap_or_else(PoisonError::into_inner).take();
-            piece.into_iter().flat_map(P::into_iter).for_each(self.work);
+            if let Some(piece) = piece {
+                piece.into_iter().for_each(self.work);
+            }
         });
     }
 }

@@ -1,18 +1,22 @@
 //! Register tiles of a product: H rows of W vectors, summed over all k.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::{CACHE_LINE, Epilogue, MAX_THIN_K, Task, Vector, pack, tile_rows};
 
 /// The k between two prefetches. Constant, so that the processor foresees the end of the loop over them.
 const CHUNK_K: usize = 8;
 
+/// The floats from the beginning of one line of sums to the next.
+const LINE_LEN: usize = 32;
+
 /// How many columns further what is written is prefetched by a product of so few k that its own tile would be too late.
 const THIN_AHEAD: usize = 64;
 
 /// Computes register tiles down the rows of A.
 #[inline(always)]
-pub(super) unsafe fn tile<V: Vector>(task: &Task, buffer: &mut [f32]) {
+pub(super) unsafe fn tile<V: Tiles>(task: &Task, buffer: &mut [f32]) {
     // SAFETY: guaranteed by the caller.
     unsafe {
         if task.width <= V::LANES {
@@ -21,6 +25,21 @@ pub(super) unsafe fn tile<V: Vector>(task: &Task, buffer: &mut [f32]) {
             tile_of_width::<V, 2>(task, buffer);
         }
     }
+}
+
+/// Functions of their own for each size of tile: one function with all of them inlined would take the compiler twice as long.
+pub(super) trait Tiles: Vector {
+    /// See [`register_tile`].
+    unsafe fn tile<const W: usize, const H: usize, const MODE: u8>(
+        task: &Task,
+        row: usize,
+        panel: PanelRows,
+        to: *mut f32,
+        ahead: &mut Ahead,
+    );
+
+    /// See [`finish_lines`].
+    unsafe fn finish_tile(task: &Task, rows: Range<usize>, lines: *const f32);
 }
 
 /// A is read in place.
@@ -32,14 +51,14 @@ const PACKING_B: u8 = 2;
 
 /// The rows of B's panel: packed, or in place.
 #[derive(Clone, Copy)]
-struct PanelRows {
+pub(super) struct PanelRows {
     at: *const f32,
     stride: usize,
 }
 
 /// `W`: vectors in a row of the panel.
 #[inline(always)]
-unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f32]) {
+unsafe fn tile_of_width<V: Tiles, const W: usize>(task: &Task, buffer: &mut [f32]) {
     let columns = W * V::LANES;
     let buffer = &mut buffer[..task.b.rows * columns];
     let n_tiles = (task.rows.1 - task.rows.0).div_ceil(V::TILE_ROWS);
@@ -67,12 +86,12 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
         // SAFETY: the tile's rows are among the task's; the panel and the buffer hold K rows of W LANES elements.
         with_constant!(rows.len(), V::TILE_ROWS, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], |H| unsafe {
             // The first condition is known when this is compiled. A panel of one tile is not used again.
-            if W == 2 && in_place && tile == 0 && n_tiles > 1 {
-                register_tile::<V, W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
+            if const { W == 2 } && in_place && tile == 0 && n_tiles > 1 {
+                V::tile::<W, H, PACKING_B>(task, rows.start, panel, to, &mut ahead);
             } else if task.packed.is_some() {
-                register_tile::<V, W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
+                V::tile::<W, H, PACKED_A>(task, rows.start, panel, to, &mut ahead);
             } else {
-                register_tile::<V, W, H, IN_PLACE>(task, rows.start, panel, to, &mut ahead);
+                V::tile::<W, H, IN_PLACE>(task, rows.start, panel, to, &mut ahead);
             }
         });
         tile += 1;
@@ -81,7 +100,7 @@ unsafe fn tile_of_width<V: Vector, const W: usize>(task: &Task, buffer: &mut [f3
 
 /// Sums a tile of `H` rows and W LANES columns over all k and applies the epilogue.
 #[inline(always)]
-unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u8>(
+pub(super) unsafe fn register_tile<V: Tiles, const W: usize, const H: usize, const MODE: u8>(
     task: &Task,
     row: usize,
     panel: PanelRows,
@@ -101,10 +120,10 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
     let direct = task.width == columns && matches!(task.epilogue, Epilogue::Store);
     // The epilogue reads the sums from this buffer: they stay in registers only if every loop that uses them
     // has a constant length.
-    let mut lines = MaybeUninit::<[[f32; 32]; H]>::uninit();
+    let mut lines = MaybeUninit::<[[f32; LINE_LEN]; H]>::uninit();
     // SAFETY: `a` holds rows `row..row + H` and all k by the check above, or by those of `View::new` and `product`; the panel and
     // `to` hold W LANES elements for every k, and so does each row of a B that is packed here, from the task's column on; a
-    // line holds 32 >= W LANES elements. If stored directly, the tile's H rows of W LANES columns are inside C by the check of
+    // line holds LINE_LEN >= W LANES elements. If stored directly, the tile's H rows of W LANES columns are inside C by the check of
     // `tile` and belong to this task alone: they are written through a raw pointer, since the rest of those rows belongs to
     // other tasks.
     unsafe {
@@ -130,7 +149,7 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
         let (to, stride) = if direct {
             (task.c.tile(row * ldc + task.column, H, ldc, columns), ldc)
         } else {
-            (lines.as_mut_ptr().cast::<f32>(), 32)
+            (lines.as_mut_ptr().cast::<f32>(), LINE_LEN)
         };
         for h in 0..H {
             for w in 0..W {
@@ -139,11 +158,8 @@ unsafe fn register_tile<V: Vector, const W: usize, const H: usize, const MODE: u
         }
     }
     if !direct {
-        for h in 0..H {
-            let line = lines.as_ptr().cast::<f32>().wrapping_add(h * 32);
-            // SAFETY: W LANES >= width elements of line h were stored.
-            finish(task, row + h, unsafe { std::slice::from_raw_parts(line, task.width) });
-        }
+        // SAFETY: W LANES >= width elements of each line were stored.
+        unsafe { V::finish_tile(task, row..row + H, lines.as_ptr().cast()) };
     }
 }
 
@@ -200,7 +216,7 @@ unsafe fn add_products<V: Vector, const W: usize, const H: usize, const MODE: u8
 }
 
 /// The next panel of B, prefetched a few cache lines at a time: k by k, or column by column if B is transposed.
-struct Ahead {
+pub(super) struct Ahead {
     at: *const f32,
     step: usize,
     /// Steps until the next cache line of every column begins, and from there to the following one.
@@ -259,6 +275,15 @@ impl Ahead {
 #[inline(always)]
 fn prefetch_written<V: Vector>(task: &Task, row: usize, further: usize) {
     task.written.prefetch::<V>(row, task.column + further, 2 * V::LANES);
+}
+
+/// Applies the epilogue to the sums of some rows and stores the results. Each line holds the task's width of sums.
+#[inline(always)]
+pub(super) unsafe fn finish_lines(task: &Task, rows: Range<usize>, lines: *const f32) {
+    for (h, row) in rows.enumerate() {
+        // SAFETY: guaranteed by the caller.
+        finish(task, row, unsafe { std::slice::from_raw_parts(lines.add(h * LINE_LEN), task.width) });
+    }
 }
 
 /// Applies the epilogue to a row's sums and stores the result.
