@@ -1,7 +1,7 @@
 //! The same run gives the same bytes: with any number of threads, with any instruction set, and if it was interrupted
 //! and resumed.
 
-use crate::common::{planted, same_on_any_number_of_threads, tiny};
+use crate::common::{on_threads, planted, same_on_any_number_of_threads, tiny};
 use pervade::compute::Cpu;
 use pervade::compute::cpu::simd::Isa;
 use pervade::config::{Clusters, PretrainKind, Recipe, Settings};
@@ -41,10 +41,9 @@ fn threads_and_instruction_sets_do_not_change_the_result() {
         let expected = plain(&settings);
         for isa in Isa::available() {
             for threads in [1, 2] {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let cpu = Cpu::with_isa(isa).unwrap();
-                let bytes =
-                    pool.install(|| model_bytes(&data(), &settings, &cpu, &mut Silent, None)).unwrap();
+                let run = || model_bytes(&data(), &settings, &cpu, &mut Silent, None);
+                let bytes = on_threads(threads, run).unwrap();
                 assert!(bytes == expected, "{:?}, {isa:?}, {threads} threads", settings.recipe);
             }
         }
@@ -115,16 +114,20 @@ fn small_batches(recipe: Recipe) -> Settings {
     settings(recipe).with(|s| (s.pretrain_batch, s.batch) = (32, 25))
 }
 
-/// Stops at every event in turn and resumes; each time the model must be that of a run without interruptions.
+/// Stops at every event in turn and resumes on another number of threads; each time the model must be that of a run without
+/// interruptions.
 fn interrupt_everywhere(settings: &Settings, save: bool) {
     let (data, cpu) = (few_rows(), Cpu::new());
-    let expected = model_bytes(&data, settings, &cpu, &mut Silent, None).unwrap();
+    let run = |threads: usize, observer: &mut (dyn Observer + Send), checkpoints: Option<&Checkpoints>| {
+        on_threads(threads, || model_bytes(&data, settings, &cpu, observer, checkpoints))
+    };
+    let expected = run(2, &mut Silent, None).unwrap();
     let mut interruptions = 0;
     for stop_at in 1.. {
         let folder = tempfile::tempdir().unwrap();
         let first = Checkpoints::new(folder.path().join("run"));
         let mut stopper = Stopper { stop_at, save, seen: 0 };
-        match model_bytes(&data, settings, &cpu, &mut stopper, Some(&first)) {
+        match run(2, &mut stopper, Some(&first)) {
             Err(Error::Interrupted { .. }) => interruptions += 1,
             // The control returned for this event is ignored.
             Ok(bytes) => assert!(bytes == expected, "event {stop_at}"),
@@ -134,7 +137,7 @@ fn interrupt_everywhere(settings: &Settings, save: bool) {
             break;
         }
         let again = first.resuming();
-        let bytes = model_bytes(&data, settings, &cpu, &mut Silent, Some(&again)).unwrap();
+        let bytes = run(1, &mut Silent, Some(&again)).unwrap();
         assert!(bytes == expected, "resumed after event {stop_at}");
     }
     assert!(interruptions > 20, "only {interruptions} interruptions");

@@ -86,11 +86,15 @@ pub(crate) fn planted(n_rows: usize, n_latent: usize, n_clusters: usize) -> (Vec
 pub(crate) fn same_on_any_number_of_threads<T: PartialEq + std::fmt::Debug + Send>(
     work: impl Fn() -> T + Sync,
 ) -> T {
-    let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&work);
-    let one = on(1);
-    assert_eq!(one, on(2));
-    assert_eq!(one, on(5));
+    let one = on_threads(1, &work);
+    assert_eq!(one, on_threads(2, &work));
+    assert_eq!(one, on_threads(5, &work));
     one
+}
+
+/// Runs `work` in a pool of so many threads.
+pub(crate) fn on_threads<T: Send>(n_threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap().install(work)
 }
 
 /// The recipe with networks and epochs that take milliseconds.
@@ -109,8 +113,11 @@ pub(crate) fn tiny(recipe: Recipe, clusters: Clusters) -> Settings {
     })
 }
 
-/// Fits with the best instruction set of this machine, without an observer.
+/// Fits with the best instruction set of this machine, without an observer; on one thread, since as many tests run at the same time as
+/// there are processors.
 pub(crate) fn fit(data: &pervade::data::Dataset, settings: Settings) -> pervade::Fit {
     let settings = settings.check(data).unwrap();
-    pervade::fit(data, &settings, &pervade::compute::Cpu::new(), &mut pervade::train::Silent, None).unwrap()
+    let fit =
+        || pervade::fit(data, &settings, &pervade::compute::Cpu::new(), &mut pervade::train::Silent, None);
+    on_threads(1, fit).unwrap()
 }
