@@ -7,6 +7,7 @@ use clap::Args;
 use pervade::compute::Device;
 use pervade::config::{Clusters, Recipe, Settings};
 use pervade::data::{Dataset, ImageShape, Labels, OutputFormat, OutputTable, ReadOptions, Table, read_bytes};
+use pervade::files::require_space;
 use pervade::metrics::Contingency;
 use pervade::model::Cells;
 use pervade::{Error, Fit, Result, on_device};
@@ -41,6 +42,9 @@ const SHAPE: ImageShape = ImageShape { height: 8, width: 8, channels: 1 };
 /// Images per cluster on either side of `clusters.png`.
 const SHOWN: usize = 10;
 
+/// More than the bytes of all files.
+const ROOM: u64 = 2 << 20;
+
 /// Runs it.
 pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result<Outcome> {
     let started = Instant::now();
@@ -53,6 +57,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common, console: &Console) -> Result
         .output("--out", &args.out.join("latents.png"), Kind::Png)
         .output("--out", &args.out.join("report.html"), Kind::Html)
         .claim(console)?;
+    require_space(&args.out, ROOM, "the demo's files", "out")?;
     let (data, labels) = digits()?;
     console.say(&format!(
         "{} handwritten digits of 8 x 8 pixels; their labels are not used until the end",

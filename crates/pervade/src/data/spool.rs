@@ -170,7 +170,7 @@ impl<'p> Spool<'p> {
     /// Copies the rows into a file without a name in `folder`, which the system removes when the table is dropped or the
     /// process ends, however it ends. Calls `copied` with the number of rows so far.
     pub fn write(self, folder: &Path, mut copied: impl FnMut(usize)) -> Result<Table> {
-        require_space(folder, self.n_bytes(), "the rows of all parts")?;
+        require_space(folder, self.n_bytes(), "the rows of all parts", "scratch")?;
         let fail = |e| Error::io("write", folder, e);
         let file = tempfile::tempfile_in(folder).map_err(|e| fail(std::io::Error::from(e.kind())))?;
         let mut out =

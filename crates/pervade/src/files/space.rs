@@ -5,14 +5,14 @@ use std::path::Path;
 use crate::units::size;
 use crate::{Error, Result};
 
-/// Returns an error if the file system of `folder` has no room for so many bytes; `what` they are.
-pub fn require_space(folder: &Path, bytes: u64, what: &str) -> Result<()> {
+/// Returns an error if the file system of `folder`, which `setting` names, has no room for so many bytes; `what` they are.
+pub fn require_space(folder: &Path, bytes: u64, what: &str, setting: &'static str) -> Result<()> {
     match free_space(folder) {
         Some(free) if free < bytes => {
             let problem =
                 format!("there is no room for {what}: {} are needed, {} are free", size(bytes), size(free));
             Err(Error::data(folder.display(), problem).with_hint(
-                crate::Hint::new("make room, or name a folder on another disk with ").setting("scratch"),
+                crate::Hint::new("make room, or name a folder on another disk with ").setting(setting),
             ))
         }
         _ => Ok(()),
