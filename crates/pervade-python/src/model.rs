@@ -341,7 +341,7 @@ impl Model {
 }
 
 /// Rows between two checks for Ctrl-C.
-const PART: usize = 8192;
+const PART: usize = 2048;
 
 /// Calls `work` with one part of the rows after another, until the listener stops it. A row's result does not depend
 /// on the other rows.
