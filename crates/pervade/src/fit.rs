@@ -17,6 +17,9 @@ use crate::train::{
 use crate::{Error, Hint, Result};
 
 /// Fits VaDE to rows, without labels.
+///
+/// Small tables are fitted faster on a thread of a rayon pool (`pool.install(|| fit(...))`): from any other thread, each operation
+/// wakes one of the pool's first.
 pub fn fit<D: Device>(
     data: &Dataset,
     settings: &CheckedSettings,
