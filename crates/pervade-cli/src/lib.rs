@@ -42,7 +42,7 @@ pub use crate::cache::cache_folder;
 pub use crate::commands::demo::digits;
 pub use crate::feedback::Feedback;
 pub use crate::layout::lay_out;
-pub use crate::page::{Caller, MAX_POINTS, Subject, TableView, report_page, row_results};
+pub use crate::page::{Caller, MAX_POINTS, PART, Subject, TableView, report_page, row_results};
 
 use crate::args::Cli;
 use crate::console::Console;

@@ -8,6 +8,7 @@ use pervade::data::Dataset;
 use pervade::model::{Cells, Vade};
 use pervade::train::{Control, Event, Observer};
 use pervade::{Error, Result, on_device};
+use pervade_cli::PART;
 use pervade_export::onnx::{OnnxOptions, onnx, write_onnx};
 use pyo3::exceptions::{PyIndexError, PyUserWarning};
 use pyo3::prelude::*;
@@ -339,9 +340,6 @@ impl Model {
         }
     }
 }
-
-/// Rows between two checks for Ctrl-C.
-const PART: usize = 2048;
 
 /// Calls `work` with one part of the rows after another, until the listener stops it. A row's result does not depend
 /// on the other rows.

@@ -32,7 +32,7 @@ use map::Positions;
 /// Rows on the map.
 pub const MAX_POINTS: usize = 100_000;
 /// Rows between two questions whether to go on.
-const PART: usize = 2048;
+pub const PART: usize = 2048;
 /// Larger pages take long to open.
 const LARGE: u64 = 10_000_000;
 /// Columns on a cluster's card.
